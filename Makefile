@@ -49,26 +49,41 @@ lint: develop ## style, types and import contracts
 
 # Compiled files are kept, whatever the environment says: else each of the thousand processes that the tests start
 # compiles all that it imports.
-test: export PYTHONDONTWRITEBYTECODE =
+test test-all: export PYTHONDONTWRITEBYTECODE =
 
-test: develop ## lint, then every test (as root on Debian it installs Debian packages)
+test: develop ## lint, then the tests of every day (as root on Debian it installs Debian packages)
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests
-	@THREE_NODES_SHARE=8 STALLS_SHARE=3 $(MAKE) --no-print-directory --jobs all-tests three-nodes-tests
+	@$(MAKE) --no-print-directory --jobs parallel-tests three-nodes-tests
+	@$(MAKE) --no-print-directory serial-tests
+
+# Everything, in hours, with data from a seed of its own: all go on when one fails, and make names at the end which did.
+ALL := lint programs domain-tests parallel-tests three-nodes-tests serial-tests soak-tests test-monitoring test-az \
+	test-container test-wheel test-units docs test-kubernetes
+test-all: export DUENOTICE_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+test-all: develop ## every test, in hours; ONLY='test-az docs' runs a part (as root on Debian it installs Debian packages)
+	@$(MAKE) --no-print-directory --keep-going $(or $(ONLY),$(ALL)) DAILY='not soak and not kubernetes' \
+		THREE_NODES='$(wildcard tests/acceptance/test_[A-G]_*.py) $(addprefix tests/acceptance/,test_idempotency.py \
+		test_maintenances.py test_operator_manners.py test_waiting.py)'
+
+PYTEST = $(BIN)/pytest -q $(if $(DUENOTICE_SEED),--hypothesis-seed=$(DUENOTICE_SEED))
 
 domain-tests: develop
-	$(BIN)/pytest tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
+	$(PYTEST) tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-# In four processes, in three that start databases and browsers, and in one with real guests; what measures comes last
-# (tests/support/lanes.py).
-all-tests:
-	tools/tests -q -p tests.support.lanes -m "(heart or not host) and not soak and not kubernetes" --ignore tests/unit/domain
+# Four processes, each takes the next file (tests/conftest.py). They wait more than they compute, so they are more than a
+# small machine has cores.
+DAILY := not soak and not kubernetes and (smoke or not host)
+parallel-tests: develop
+	$(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
 
-# The same tests against a service of three nodes, each request to a random one (DUENOTICE_SEED=N for the same ones again).
-# `make test` runs an eighth of them, drawn by the seed; this target runs all.
-three-nodes-tests:
-	tools/tests -p tests.support.three_nodes -q $(wildcard tests/acceptance/test_[A-G]_*.py) \
-		tests/acceptance/test_idempotency.py tests/acceptance/test_maintenances.py tests/acceptance/test_operator_manners.py \
-		tests/acceptance/test_waiting.py
+# Tests that measure run one after the other, when nothing else runs. Only their files are searched.
+serial-tests: develop
+	$(PYTEST) -m "serial and $(DAILY)" $$(grep -rlE 'mark\.serial' tests --include='test_*.py')
+
+# The same tests against a service of three nodes, each request to a random one.
+THREE_NODES := tests/acceptance/test_C_approval.py tests/acceptance/test_waiting.py
+three-nodes-tests: develop
+	$(PYTEST) -p tests.support.three_nodes $(THREE_NODES)
 
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs $(HYPERVISOR) chromium-headless-shell curl dbus etcd-server golang-go haproxy iproute2 jq \
@@ -90,10 +105,10 @@ soak: develop ## look for longer, with fresh seeds on all cores, until something
 
 soak-tests: develop ## 300 rounds of kill -9, ten times as many random stories as the tests, failovers of PostgreSQL
 	$(BIN)/python -m tests.crash --rounds 300
-	DUENOTICE_EXAMPLES=2000 $(BIN)/pytest tests/promises/test_machine.py tests/promises/test_maintenances.py \
+	DUENOTICE_EXAMPLES=2000 $(PYTEST) tests/promises/test_machine.py tests/promises/test_maintenances.py \
 		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/promises/test_cluster.py \
 		tests/promises/test_cluster_engines.py tests/unit/agent/test_promises.py -n 2
-	$(BIN)/pytest -m soak
+	$(PYTEST) -m soak
 
 soak-cluster: develop ## 200 rounds of what can happen to three nodes on PostgreSQL, SEED=N for the same ones again (as root on Debian it installs Debian packages)
 	tools/debian-programs iproute2 nftables postgresql-15 util-linux

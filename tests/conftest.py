@@ -1,26 +1,28 @@
 """What every test shares; must not start anything: suites bring their own fixtures."""
 
-import re
-from collections.abc import Collection
-from itertools import chain, combinations
+import tomllib
 from pathlib import Path
 
 import pytest
-from _pytest.mark.expression import Expression
 from hypothesis import HealthCheck, settings
+
+from tests.support.seed import IS_FRESH, SEED
+
+ROOT = Path(__file__).parent
 
 # How long data take to draw, and how many there are, says something about the machine and nothing about us.
 BY_CHANCE = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("duenotice", deadline=None, print_blob=True, suppress_health_check=BY_CHANCE)
+settings.register_profile(
+    "duenotice", deadline=None, print_blob=True, suppress_health_check=BY_CHANCE, derandomize=not IS_FRESH
+)
 settings.load_profile("duenotice")
 
-ROOT = Path(__file__).parent
-_MARKER = re.compile(r"\bmark\.(browser|heart|host|kubernetes|machine|serial|soak)\b")
-LONGEST = (
-    "promises/test_stalls.py",
+ONE_AT_A_TIME = ("host",)
+"""Tests with one of these markers run in one process, one after the other: each takes most of the machine's memory."""
+
+LONGEST_FIRST = (
     "testkit/test_examples.py",
-    "cluster",
-    "testkit/test_judging.py",
+    "host",
     "crash",
     "console/test_accessibility.py",
     "agents",
@@ -32,42 +34,32 @@ LONGEST = (
     "promises",
     "fuzz",
 )
-"""These take longest, so they begin first: whoever begins such a test when all others end, lets everybody wait."""
+"""These files begin first: a long one that begins last keeps all others waiting."""
+
+QUARANTINE = ROOT / "quarantine.toml"
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files with no marker that `-m` asks for: to find all tests takes seconds."""
-    expression = config.getoption("markexpr")
-    if not expression or collection_path.suffix != ".py":
-        return None
-    named, asked = markers_of(collection_path), Expression.compile(expression)
-    some = chain.from_iterable(combinations(named, count) for count in range(len(named) + 1))
-    return None if any(_is_asked_for(asked, markers) for markers in some) else True
+def pytest_report_header() -> str:
+    """How to run the same tests with the same data once more."""
+    return f"DUENOTICE_SEED={SEED}"
 
 
-def _is_asked_for(asked: Expression, markers: Collection[str]) -> bool:
-    def has(name: str, /, **_: str | int | bool | None) -> bool:
-        return name in markers
-
-    return asked.evaluate(has)
-
-
-def markers_of(file: Path) -> set[str]:
-    """The markers that tests of a file may have."""
-    return set(_MARKER.findall(file.read_text())) | ({"browser"} if file.parent == ROOT / "console" else set())
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first. A marker that is not written in its file would be left out above, so that is refused."""
-    has: dict[Path, set[str]] = {}
-    for item in items:
-        has.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
-    for path, names in has.items():
-        missing = names & {"browser", "heart", "host", "kubernetes", "machine", "serial", "soak"} - markers_of(path)
-        assert not missing, f"{path}: write pytest.mark.{missing} in this file, or teach it to tests/conftest.py"
-    turns = {path: _turn(path) for path in has}
+    """Order and groups: pytest-xdist (`--dist loadgroup`) gives a group to one process, and a group is a file."""
+    turns = {path: _turn(path) for path in {item.path for item in items}}
     items.sort(key=lambda item: turns[item.path])
+    quarantined = tomllib.loads(QUARANTINE.read_text())["tests"]
+    for item in items:
+        group = next((name for name in ONE_AT_A_TIME if item.get_closest_marker(name)), _name(item.path))
+        item.add_marker(pytest.mark.xdist_group(group))
+        if why := quarantined.get(f"{_name(item.path)}::{item.name.partition('[')[0]}"):
+            item.add_marker(pytest.mark.xfail(reason=f"quarantined: {why}", strict=False))
 
 
 def _turn(path: Path) -> int:
-    return next((turn for turn, name in enumerate(LONGEST) if path.is_relative_to(ROOT / name)), len(LONGEST))
+    return next((turn for turn, name in enumerate(LONGEST_FIRST) if path.is_relative_to(ROOT / name)), 99)
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()

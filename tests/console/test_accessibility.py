@@ -1,7 +1,6 @@
 """Every page for everybody: axe finds nothing serious, in light and dark, wide and narrow."""
 
 import json
-from datetime import UTC, datetime
 from importlib.resources import files
 
 import pytest
@@ -13,15 +12,9 @@ from tests.support.node import Node
 AXE = (files("axe_core_python") / "axe.min.js").read_text()
 SERIOUS = ("serious", "critical")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
-BOTH = [("light", 1360), ("dark", 390)]
 LOOKS = pytest.mark.parametrize(
-    ("scheme", "width"),
-    [
-        pytest.param(*look, marks=[] if number == datetime.now(UTC).toordinal() % 2 else [pytest.mark.soak])
-        for number, look in enumerate(BOTH)
-    ],
+    ("scheme", "width"), [pytest.param("light", 1360, marks=pytest.mark.soak), ("dark", 390)]
 )
-"""One of them on even days, the other on odd ones; `make soak-tests` has both."""
 
 
 def found_by_axe(page: Page) -> list[str]:

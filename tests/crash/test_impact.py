@@ -1,7 +1,6 @@
 """A crash of ours neither loses nor doubles an impact: the real server, killed with -9 at every stage of commands."""
 
 import random
-import secrets
 import sys
 import time
 from collections import Counter
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.seed import SEED
 from tests.support.served import Served, wait_until
 
 STAGES = 7
@@ -128,12 +128,11 @@ class Rounds:
 @pytest.mark.parametrize("count", ROUNDS)
 def test_each_impact_happens_exactly_once_however_often_the_server_is_killed(tmp_path: Path, count: int) -> None:
     """After kill -9 at every stage each event has one line in the commands' log, and each is completed."""
-    seed = secrets.randbits(32)
-    rounds = Rounds(tmp_path, seed)
+    rounds = Rounds(tmp_path, SEED)
     rounds.run(count)
     runs, ends = rounds.outcome()
-    print(f"seed {seed}, {dict(rounds.kinds)}, {len(ends)} events")  # noqa: T201
-    assert runs == Counter(list(ends)), f"seed {seed}"
-    assert set(ends.values()) == {"completed"}, f"seed {seed}"
-    assert rounds.answered <= set(ends), f"seed {seed}"
+    print(f"DUENOTICE_SEED={SEED}, {dict(rounds.kinds)}, {len(ends)} events")  # noqa: T201
+    assert runs == Counter(list(ends)), f"DUENOTICE_SEED={SEED}"
+    assert set(ends.values()) == {"completed"}, f"DUENOTICE_SEED={SEED}"
+    assert rounds.answered <= set(ends), f"DUENOTICE_SEED={SEED}"
     assert len(ends) > count, f"hardly any events: {len(ends)}"

@@ -4,12 +4,12 @@ import contextlib
 import http.client
 import json
 import random
-import secrets
 import socket
 from pathlib import Path
 from typing import Any
 
 from tests.crash.server import Server
+from tests.support.seed import SEED
 
 FLEET = '[[vms]]\nname = "db-0"\naddress = "127.0.1.10"\n'
 BODY = json.dumps({"type": "Reboot", "resources": ["db-0"]}).encode()
@@ -20,8 +20,8 @@ SECONDS = 30
 
 def test_a_request_that_is_sent_again_after_a_kill_is_done_once(tmp_path: Path) -> None:
     """Killed somewhere between the last byte of the request and the first of the answer, or just behind it."""
-    seed, fleet = secrets.randbits(32), tmp_path / "fleet.toml"
-    chance = random.Random(seed)
+    fleet = tmp_path / "fleet.toml"
+    chance = random.Random(SEED)
     fleet.write_text(FLEET)
     replayed = []
     for number, patience in enumerate(chance.sample(PATIENCE, len(PATIENCE)), 1):
@@ -31,8 +31,8 @@ def test_a_request_that_is_sent_again_after_a_kill_is_done_once(tmp_path: Path) 
             status, headers, _ = call(server, "POST", "/v1/events", f"key-{number}")
             replayed.append("Idempotent-Replayed" in headers)
             raised = call(server, "GET", "/v1/audit?action=event-raised")[2]["items"]
-            assert (status, len(raised)) == (201, number), f"seed {seed}, {replayed}"
-    assert any(replayed), f"seed {seed}: no round was killed late enough to prove anything"
+            assert (status, len(raised)) == (201, number), f"DUENOTICE_SEED={SEED}, {replayed}"
+    assert any(replayed), f"DUENOTICE_SEED={SEED}: no round was killed late enough to prove anything"
 
 
 @contextlib.contextmanager

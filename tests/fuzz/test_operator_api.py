@@ -1,12 +1,12 @@
 """The operator's API keeps what its description says: schemathesis asks a real node what it likes (S23)."""
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.support.node import Node
+from tests.support.seed import SEED
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -17,27 +17,25 @@ EXAMPLES = 1
 
 def test_no_call_fails_and_no_answer_is_undocumented(tmp_path: Path) -> None:
     """No 5xx, no status, type or shape that is not described; what fits is understood, what does not is refused."""
-    seed = int(os.environ.get("DUENOTICE_SEED") or random.randrange(2**32))
     with Node(ROOT / "examples" / "demo-fleet.toml") as node:
         node.enable("me", "db-0", "render-0", "web-0", "workers_0", "batch_0")
-        done = ask_everything(node, seed, tmp_path)
-        assert done.returncode == 0, f"seed {seed}\n{done.stdout}\n{done.stderr}"
+        done = ask_everything(node, tmp_path)
+        assert done.returncode == 0, f"seed {SEED}\n{done.stdout}\n{done.stderr}"
         assert node.operator("GET", "/readyz").status == 200
         raised = node.operator("GET", "/v1/audit?action=event-raised&limit=1").json()["items"]
-        assert raised, f"seed {seed}: no request came as far as an event"
+        assert raised, f"seed {SEED}: no request came as far as an event"
 
 
 def test_the_calls_of_followers_are_as_they_are_described(tmp_path: Path) -> None:
     """With a token of that role: nobody else may use them."""
-    seed = int(os.environ.get("DUENOTICE_SEED") or random.randrange(2**32))
     with Node(ROOT / "examples" / "demo-fleet.toml") as node:
         token = node.operate("/v1/tokens", {"name": "shadow", "role": "follower"})["token"]
-        done = ask_everything(node, seed, tmp_path, "--include-path-regex ^/v1/follow/(snapshot|beat|command)$", token)
-        assert done.returncode == 0, f"seed {seed}\n{done.stdout}\n{done.stderr}"
+        done = ask_everything(node, tmp_path, "--include-path-regex ^/v1/follow/(snapshot|beat|command)$", token)
+        assert done.returncode == 0, f"seed {SEED}\n{done.stdout}\n{done.stderr}"
 
 
 def ask_everything(
-    node: Node, seed: int, work: Path, what: str = "--exclude-path-regex ^/v1/(feed$|follow/)", token: str = ""
+    node: Node, work: Path, what: str = "--exclude-path-regex ^/v1/(feed$|follow/)", token: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """In a process of its own, so that none of its plugins and warnings meets our tests.
 
@@ -45,7 +43,7 @@ def ask_everything(
     """
     url = "http://{}:{}/openapi.json".format(*node.operator_address)
     own = next(made for made in node.operate("/v1/tokens", method="GET") if made["name"] == "admin")
-    options = f"--seed {seed} --max-examples {EXAMPLES} --checks all {what} --continue-on-failure"
+    options = f"--seed {SEED} --max-examples {EXAMPLES} --checks all {what} --continue-on-failure"
     return subprocess.run(
         [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml"),

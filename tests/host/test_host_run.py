@@ -10,7 +10,7 @@ from tests.host.running import host_service
 pytestmark = pytest.mark.host
 
 
-@pytest.mark.heart
+@pytest.mark.smoke
 def test_a_guest_sees_its_reboot_approves_it_and_is_rebooted_only_then(h1: Hypervisor, tmp_path: Path) -> None:
     """Seen inside the guest: the event, its approval, and another boot id."""
     web = h1.guest("web-0", "10.77.0.11", does="dn.approve=yes")

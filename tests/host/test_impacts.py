@@ -87,7 +87,7 @@ def measured(service: HostService, event: str) -> float:
     )
 
 
-@pytest.mark.heart
+@pytest.mark.smoke
 def test_a_freeze_pauses_the_guest_for_as_long_as_it_promised(service: HostService, web: Guest) -> None:
     """Seen by its own clocks."""
     boots, ticks = web.boots(), len(web.ticks()) - 1
@@ -168,7 +168,7 @@ def test_a_terminated_guest_ends_and_leaves_the_fleet_whatever_happens_meanwhile
     h1.remove(old)
 
 
-@pytest.mark.heart
+@pytest.mark.smoke
 @pytest.mark.parametrize("end", ["delete", "evict"])
 def test_a_guest_that_is_deleted_or_evicted_and_obeys_ends_cleanly(h1: Hypervisor, tmp_path: Path, end: str) -> None:
     """Its last word says so; and it is undefined if that was asked for."""

@@ -10,7 +10,7 @@ from tests.host.running import host_service
 pytestmark = pytest.mark.host
 
 
-@pytest.mark.heart
+@pytest.mark.smoke
 def test_a_guest_that_takes_a_neighbours_address_learns_nothing_and_approves_nothing(
     h1: Hypervisor, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from duenotice.domain.commands import StartMaintenance
 from duenotice.domain.event import EventType
 from duenotice.domain.preview import outlook, preview
 from tests.promises.test_machine import EXAMPLES
+from tests.support.seed import SEED
 from tests.unit.domain.build import NOW, POLICY, do, id_of, listening, tick
 
 PLAN = StartMaintenance(id_of(1), EventType.REBOOT, ("web-0", "web-1", "web-2", "web-3"), settle=300 * MICROS)
@@ -27,20 +28,18 @@ def any_moment(random: Random) -> Instant:
 
 @pytest.mark.soak
 def test_previews_from_thousands_of_moments_come_to_their_end() -> None:
-    seed = Random().randrange(10**9)
-    random, state = Random(seed), listening()
+    random, state = Random(SEED), listening()
     for _ in range(MANY):
         now = any_moment(random)
-        assert len(preview(state, PLAN, now, POLICY, limit=ENOUGH)) == 3, f"seed {seed}, {now}"
+        assert len(preview(state, PLAN, now, POLICY, limit=ENOUGH)) == 3, f"DUENOTICE_SEED={SEED}, {now}"
 
 
 def test_outlooks_from_any_moment_of_a_plan_come_to_their_end() -> None:
-    seed = Random().randrange(10**9)
-    random = Random(seed)
+    random = Random(SEED)
     for _ in range(MANY // 10):
         state, begun = listening(), any_moment(random)
         do(state, PLAN, begun)
         tick(state, begun)
         now = begun.after(random.randrange(800 * MICROS))
         seen = outlook(state, state.maintenances[PLAN.maintenance_id], now, POLICY, limit=ENOUGH)
-        assert len(seen) == 2, f"seed {seed}, {begun}, {now}"
+        assert len(seen) == 2, f"DUENOTICE_SEED={SEED}, {begun}, {now}"

@@ -1,9 +1,7 @@
-"""Whatever is sent: no crash, no 5xx, no hang over a second; `FUZZ_SEED` repeats a run."""
+"""Whatever is sent: no crash, no 5xx, no hang over a second; `DUENOTICE_SEED` repeats a run."""
 
 import asyncio
 import logging
-import os
-import random
 import re
 import socket
 import time
@@ -16,8 +14,8 @@ from duenotice.metadata_api.door import Door
 from tests.protocol.fuzz import inputs
 from tests.protocol.wire import converse
 from tests.protocol.world import GENEROUS, SOLO, World, started_engine
+from tests.support.seed import SEED
 
-SEED = int(os.environ.get("FUZZ_SEED") or random.randrange(2**32))
 log = logging.getLogger(__name__)
 log.setLevel(logging.INFO)
 
@@ -31,20 +29,20 @@ def test_20_000_spoilt_requests_are_answered_or_closed() -> None:
         for number, packets in enumerate(inputs(SEED, 20_000)):
             begin = time.monotonic()
             answers = await converse(door, packets)
-            told = f"FUZZ_SEED={SEED}, input {number}: {packets}"
+            told = f"DUENOTICE_SEED={SEED}, input {number}: {packets}"
             assert all(map(ANSWER.match, answers)), f"{told} got {answers}"
             assert time.monotonic() - begin < 1, told
         assert not (door.crowd.everybody or door.waiting.held or door.tasks)
         await engine.stop()
 
-    log.info("FUZZ_SEED=%d", SEED)
+    log.info("DUENOTICE_SEED=%d", SEED)
     uvloop.run(main())
 
 
 def test_2_000_spoilt_requests_over_real_sockets_are_answered_or_closed(world: World) -> None:
-    log.info("FUZZ_SEED=%d", SEED)
+    log.info("DUENOTICE_SEED=%d", SEED)
     for number, packets in enumerate(inputs(SEED + 1, 2000)):
-        told = f"FUZZ_SEED={SEED}, input {number}: {packets}"
+        told = f"DUENOTICE_SEED={SEED}, input {number}: {packets}"
         answers = _sent_and_answered(world, packets, told)
         assert not answers or ANSWER.match(answers), f"{told} got {answers!r}"
         assert not re.search(rb"HTTP/1\.1 5\d\d", answers), told

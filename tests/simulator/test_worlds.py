@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from random import SystemRandom
 
 import pytest
 
@@ -17,8 +16,8 @@ from simulator.faults import TABLE, Action
 from simulator.runs import SHAPES, Outcome, cut_down, lived, run, shape_of
 from simulator.tiers import short_world
 from simulator.world import Shape
+from tests.support.seed import SEED
 
-SEED = int(os.environ.get("DUENOTICE_SEED", SystemRandom().getrandbits(31)))
 SHORT = 0.1
 """Virtual hours that things happen in; the end of a world, when all comes to rest, is an hour or more besides."""
 ENOUGH = 2.0

@@ -5,8 +5,6 @@ a VM or an operator sees must be the same, so these tests must pass as they are;
 """
 
 import logging
-import os
-import secrets
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -36,11 +34,9 @@ from duenotice.operator_api.way_to_leader import WayToLeader
 from duenotice.testkit.emulator import Emulator
 from duenotice.wire.duration import parse_duration
 from tests.support.node import Node, Outside
+from tests.support.seed import SEED
 
 NAMES = ("a", "b", "c")
-SEED = int(os.environ.setdefault("DUENOTICE_SEED", str(secrets.randbits(32))))
-"""Chooses the node of each request. The processes of one run share it."""
-
 NOT_HERE = {
     "test_A01_address_and_port_are_settings": "an address and a port belong to one node",
     "test_the_description_has_every_call_and_only_those": "several nodes have two calls more: those about nodes",
@@ -143,11 +139,6 @@ class OneChoice(Random):
         return seq[SEED % len(seq)]
 
 
-def pytest_report_header() -> str:
-    """What to set to ask the same nodes again."""
-    return f"three nodes; DUENOTICE_SEED={SEED}"
-
-
 def pytest_sessionstart() -> None:
     """From now on a node is three."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
@@ -155,13 +146,8 @@ def pytest_sessionstart() -> None:
     Node.advance = advance  # type: ignore[method-assign, assignment]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What cannot run here is named in the summary. With THREE_NODES_SHARE=4 a quarter is run, by the seed."""
-    share = int(os.environ.get("THREE_NODES_SHARE", "1"))
-    left_out = [item for item in items if Random(f"{SEED} {item.nodeid}").randrange(share)]
-    gone = set(left_out)
-    items[:] = [item for item in items if item not in gone]
-    config.hook.pytest_deselected(items=left_out)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What cannot run here is named in the summary."""
     for item in items:
         if why := NOT_HERE.get(_name(item)):
             item.add_marker(pytest.mark.skip(reason=why))
