@@ -19,7 +19,7 @@ from tests.golden.rows import block_of_row, blocks_of, page, row_of
 KINDS: tuple[type[Change], ...] = get_args(Transition)
 RECORD_FILE, SNAPSHOT_FILE, WORD_FILE = "journal_records.txt", "journal_snapshots.txt", "journal_words.txt"
 ALL, LEAST = "all fields", "least fields"
-ACTOR = 'token/ann "é" \u2028'
+ACTOR = 'token/ann "é" \x1b'
 
 
 def tag(kind: type[Change]) -> str:
