@@ -42,7 +42,7 @@ def is_writing() -> bool:
 
 
 def _ended(text: str) -> str:
-    return text.rstrip("\n") + "\n"
+    return text if text.endswith("\n") else f"{text}\n"
 
 
 def _told(name: str, before: str, after: str) -> str:

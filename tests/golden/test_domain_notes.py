@@ -32,3 +32,4 @@ def test_notes_that_were_written_are_read_as_they_were() -> None:
     inside = texts[-1].replace("<impacts", f"<impacts xmlns='{head.splitlines()[1].removeprefix('namespace ')}'")
     domain = ElementTree.fromstring(f"<domain><metadata>{inside}</metadata></domain>")
     assert notes_in(domain) == tuple(NOTES.values())
+    assert (notes_of(""), notes_in(ElementTree.fromstring("<domain/>"))) == ((), ())

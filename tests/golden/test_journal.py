@@ -80,7 +80,7 @@ def test_every_kind_has_its_rows() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    sorted({*reached(Record), *reached(Snapshot)}, key=lambda kind: str(kind.__name__)),
+    dict.fromkeys([*reached(Record), *reached(Snapshot)]),
     ids=lambda kind: str(kind.__name__),
 )
 def test_the_examples_leave_no_field_out(kind: type[Any]) -> None:

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from duenotice import __version__
 from duenotice.agent import metrics as agent
-from duenotice.agent.cases import apply
+from duenotice.agent.cases import Cases, apply
 from duenotice.agent.recorder import Counters
 from duenotice.domain.state import State
 from duenotice.domain.subscription import Subscription
@@ -97,7 +97,7 @@ async def test_a_node_prints_the_metrics_that_it_did() -> None:
 
 def test_the_agent_prints_the_metrics_that_it_did() -> None:
     """With a handler that has run."""
-    cases: dict[str, agent.Case] = {}
+    cases: Cases = {}
     for each in (seen(), record("preparing", "units"), record("prepared", "units")):
         apply(cases, each)
     counters = Counters()
