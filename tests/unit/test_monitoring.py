@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from duenotice.agent import metrics as agent
-from duenotice.agent.recorder import Counters
 from duenotice.operator_api import metric_table
 from duenotice.operator_api.metric_table import MetricRow
 from tools.metrics import COMMAND, DOCUMENT, document
@@ -46,11 +44,6 @@ def test_it_asks_for_metrics_labels_and_words_that_exist(expression: str) -> Non
 
 def test_the_page_of_metrics_is_the_one_that_the_tables_give() -> None:
     assert DOCUMENT.read_text() == document(), f"run {COMMAND}"
-
-
-def test_the_agent_tells_every_metric_of_its_table_and_no_other() -> None:
-    text = agent.metrics({}, Counters(), datetime(2030, 1, 1, tzinfo=UTC), False, None)
-    assert re.findall(r"# TYPE (\w+) (\w+)", text) == [(name, row.kind) for name, row in OF_AGENT.items()]
 
 
 @pytest.mark.parametrize("row", METRICS.values(), ids=METRICS)

@@ -1,4 +1,4 @@
-"""What a node among several tells Prometheus, and that the table names every metric."""
+"""What a node among several tells Prometheus."""
 
 import re
 
@@ -6,9 +6,7 @@ from prometheus_client.core import Metric
 
 from duenotice.clock import MICROS
 from duenotice.domain.commands import EnableScope
-from duenotice.operator_api.metric_table import METRICS
 from duenotice.operator_api.node_metrics import node_checks, node_metrics
-from tests.support.node import Node
 from tests.unit.engine import cluster_rig
 from tests.unit.engine.cluster_rig import LEASE, ask, settle, three
 from tests.unit.engine.rig import in_loop, reboot
@@ -84,15 +82,3 @@ async def test_the_checks_of_a_node_say_when_it_has_last_reached_the_database_an
         assert re.fullmatch(r"\[-\]database the last beat was [34]\.\d s ago", database)
         node.engine.seat.leader = None
         assert node_checks(node.engine, cluster.micros)[1] == "[-]leader nobody leads: nothing can be changed"
-
-
-@in_loop
-async def test_the_table_has_every_metric_and_no_other() -> None:
-    """Those of any service and those of several nodes; docs/metrics.md is made from it."""
-    async with three() as cluster:
-        metrics = list(node_metrics(cluster.leader.engine, cluster.micros))
-    names = {f"{metric.name}_total" if metric.type == "counter" else metric.name for metric in metrics}
-    with Node() as node:
-        text = node.operator("GET", "/metrics").body.decode()
-    names |= set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
-    assert names == METRICS.keys()

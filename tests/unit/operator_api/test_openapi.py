@@ -68,8 +68,3 @@ def test_an_answer_may_be_json_something_else_or_nothing() -> None:
 def test_a_parameter_may_have_a_schema_of_its_own() -> None:
     (operation,) = operations([call("GET", "/x", query=("cursor", Parameter("limit", {"type": "boolean"})))])
     assert [parameter["schema"] for parameter in operation["parameters"]] == [{"type": "string"}, {"type": "boolean"}]
-
-
-def test_it_describes_itself() -> None:
-    with Node() as node:
-        assert "/openapi.json" in node.operate("/openapi.json", method="GET")["paths"]
