@@ -1,14 +1,11 @@
 """The operator's API byte by byte: a story that asks each call, and the answers as they were written down.
 
 Ids, times and secrets differ from run to run; they are numbered, or counted from the beginning of the story.
-`DUENOTICE_WRITE=1` writes the answers down again: read what has changed before you commit it.
 """
 
 import http.client
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,9 +16,10 @@ from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.calls import Call
 from duenotice.wire.operator import Problem
 from duenotice.wire.times import parse_time
+from tests.golden.compare import assert_golden
 from tests.support.node import SECONDS, Answer, Node
 
-WRITTEN_DOWN = Path(__file__).with_name("operator_bytes.txt")
+FILE = "operator_answers.txt"
 ID = re.compile(r"(?!0{8})[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}")
 MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|\w{3}, \d\d \w{3} 20\d\d [\d:]{8} GMT")
 SECRET = re.compile(r"dn_[\w-]{43}")
@@ -262,9 +260,7 @@ def call_of(ask: Ask, calls: list[Call]) -> Call | None:
 
 def test_each_answer_is_byte_for_byte_as_it_was(told: Told) -> None:
     """Keys, their order, nulls and headers of all answers are those that were written down."""
-    if "DUENOTICE_WRITE" in os.environ:
-        WRITTEN_DOWN.write_text(told.text)
-    assert told.text == WRITTEN_DOWN.read_text()
+    assert_golden(FILE, told.text)
 
 
 def test_the_story_asks_each_call_that_answers_in_json(told: Told) -> None:
