@@ -155,6 +155,7 @@ ELSEWHERE = {
 ID = re.compile(r"\b(?!0{8})[0-9A-F]{8}(?:(?:-[0-9A-F]{4}){3}-[0-9A-F]{12})?\b")
 MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
 RFC1123 = re.compile(r"\w{3}, \d\d \w{3} 20\d\d [\d:]{8} GMT")
+WHEN = re.compile(r"\b(now|in \S+( \S+)?|\S+( \S+)? ago)(?=  )")
 SECRET = re.compile(r"\bdn_[\w-]{43}|(?<=secret: \")[\w-]+")
 
 
@@ -221,11 +222,7 @@ def are_the_same(block: str, lines: str, whole: str) -> bool:
 def plain_nodes(text: str) -> str:
     """Without the version and the real time since the start, which also make columns wider."""
     text = re.sub(r'(?<=alive_since: ")[^"]+', "<real time>", text.replace(__version__, "<version>"))
-    return (
-        re.sub("  +", "  ", re.sub(r"\b(now|in \S+( \S+)?|\S+( \S+)? ago)(?=  )", "<when>", text))
-        if "NODE" in text
-        else text
-    )
+    return re.sub("  +", "  ", WHEN.sub("<when>", text)) if text.startswith("NODE") else text
 
 
 def plain(text: str, began: datetime) -> str:
