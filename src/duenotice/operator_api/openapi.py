@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
+from inspect import cleandoc
 
 import msgspec
 from starlette.requests import Request
@@ -54,6 +55,9 @@ def describe(calls: Sequence[Call]) -> Schema:
     kinds = list(dict.fromkeys(kind for call in calls for kind in _kinds(call)))
     shown, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     schemas = dict(zip(kinds, shown, strict=True))
+    for schema in components.values():
+        if "description" in schema:  # a docstring, which has its indentation before Python 3.13
+            schema["description"] = cleandoc(schema["description"])
     paths: dict[str, dict[str, Json]] = {}
     for call in calls:
         paths.setdefault(call.path, {})[call.method.lower()] = _operation(call, schemas)
