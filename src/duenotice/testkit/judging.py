@@ -57,6 +57,8 @@ class Plan:
     """Settings of `serve` that make our service behave oddly."""
     strict: bool = False
     allow_untried: bool = False
+    on_evidence: Callable[[Evidence], object] = lambda _: None
+    """Gets what the client is judged by: `tests.testkit.record` keeps it."""
 
 
 class Program:
@@ -138,6 +140,7 @@ def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience
     guide.note_ending()
     exchanges, happened = list(emulator.overheard.exchanges), list(emulator.happened)
     evidence = Evidence(vm, exchanges, happened, begun, monotonic(), guide.notes, plan.tempo)
+    plan.on_evidence(evidence)
     return judge(evidence, plan.strict, plan.allow_untried)
 
 

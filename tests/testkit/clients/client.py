@@ -16,6 +16,7 @@ VERSION = {"version": "2017-08-01", "preview": "2017-03-01"}.get(HOW, "2020-07-0
 ME = ("_" if HOW == "preview" else "") + os.environ.get("TEST_VM", "web-0")
 INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(HOW, 0.2)
 TIMEOUT = 1.0
+WAIT = "&wait=500ms" if HOW == "waits" else ""
 Event = dict[str, Any]
 
 
@@ -37,9 +38,10 @@ def ask(method: str, body: str | None = None, header: bool = HOW != "preview", v
     connection = http.client.HTTPConnection(ENDPOINT.hostname or "", ENDPOINT.port, timeout=TIMEOUT)
     try:
         headers = {"Metadata": "true"} if header else {}
-        if HOW == "conditional":
+        if HOW in ("conditional", "waits"):
             headers["If-None-Match"] = etag
-        connection.request(method, f"/metadata/scheduledevents?api-version={version}", body, headers)
+        wait = WAIT if method == "GET" else ""
+        connection.request(method, f"/metadata/scheduledevents?api-version={version}{wait}", body, headers)
         answer = connection.getresponse()
         text = answer.read()
         if answer.status >= 400:
@@ -72,6 +74,11 @@ def is_mine(event: Event) -> bool:
     return hits and leads and scheduled and wanted
 
 
+def is_the_end(event: Event) -> bool:
+    """Whether this VM is rebooted or taken away: whoever starts with the machine may end then."""
+    return ME in event["Resources"] and (event["EventStatus"] == "Started" or event["EventType"] == "Preempt")
+
+
 def is_ready(event: Event) -> bool:
     """Whether the other VMs of an event are."""
     if len(event["Resources"]) == 1 or event["Resources"][0] != ME or HOW == "peers":
@@ -92,13 +99,15 @@ def look() -> None:
     """Poll once, and approve what is to be approved."""
     global last
     text = ask("GET")
-    if HOW == "conditional" and not text:
+    if HOW in ("conditional", "waits") and not text:
         return  # it has this document already
     document = json.loads(text)
     number, events = document["DocumentIncarnation"], document["Events"]
     if HOW == "incarnation" and last is not None and number not in (last, last + 1):
         return
     last = number
+    if HOW == "leaves" and any(is_the_end(event) for event in events):
+        sys.exit(0)
     if HOW == "neighbour-left" and any(event["EventType"] == "Preempt" for event in events):
         sys.exit(0)
     if HOW == "hangs" and any(is_mine(event) for event in events):
