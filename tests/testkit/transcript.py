@@ -141,10 +141,7 @@ def _happenings(evidence: Evidence) -> Iterator[Line]:
     for at, record in evidence.happened:
         match record.transition:
             case t.EventRaised(event):
-                line = {"at": at, "raised": event.id, "vms": list(event.resources), "source": event.source.value}
-                yield line | ({"is_started": True} if event.started_at else {})
-            case t.EventStarted(event):
-                yield {"at": at, "started": event.id}
+                yield {"at": at, "raised": event.id, "vms": list(event.resources), "source": event.source.value}
             case t.EventCompleted(event_id) | t.EventFailed(event_id) | t.EventCancelled(event_id) as end:
                 yield {"at": at, ENDS[type(end)]: event_id}
 
@@ -152,15 +149,9 @@ def _happenings(evidence: Evidence) -> Iterator[Line]:
 def _transition(line: Line) -> t.Transition | None:
     match line:
         case {"raised": event_id, "vms": vms, "source": source}:
-            return t.EventRaised(_event(event_id, vms, Source(source), AT if "is_started" in line else None))
-        case {"started": event_id}:
-            return t.EventStarted(_event(event_id, [], Source.PLATFORM, AT))
+            cause = Cause.USER if Source(source) is Source.USER else Cause.MAINTENANCE
+            return t.EventRaised(Event(event_id, EventType.REBOOT, cause, "scope", tuple(vms), AT, notice_ends=0))
     return next((kind(line[word], "scope") for kind, word in ENDS.items() if word in line), None)
-
-
-def _event(event_id: str, vms: list[str], source: Source, started_at: datetime | None) -> Event:
-    cause = Cause.USER if source is Source.USER else Cause.MAINTENANCE
-    return Event(event_id, EventType.REBOOT, cause, "scope", tuple(vms), AT, notice_ends=0, started_at=started_at)
 
 
 def _notes(evidence: Evidence) -> Iterator[Line]:

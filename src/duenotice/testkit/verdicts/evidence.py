@@ -88,13 +88,11 @@ class GuideNotes:
 
 
 class EventTimes(NamedTuple):
-    """When things happened to an event, in real monotonic seconds."""
+    """An event, and when it was over, in real monotonic seconds."""
 
     id: str
     resources: tuple[str, ...]
     source: Source
-    raised: float
-    started: float | None = None
     ended: float | None = None
     cancelled: bool = False
 
@@ -257,10 +255,7 @@ def _lives(happened: Iterable[Happened]) -> dict[str, EventTimes]:
     for at, record in happened:
         match record.transition:
             case t.EventRaised(event):
-                started = None if event.started_at is None else at
-                lives[event.id] = EventTimes(event.id, event.resources, event.source, at, started)
-            case t.EventStarted(event) if event.id in lives:
-                lives[event.id] = lives[event.id]._replace(started=at)
+                lives[event.id] = EventTimes(event.id, event.resources, event.source)
             case t.EventCompleted(event_id) | t.EventFailed(event_id) if event_id in lives:
                 lives[event_id] = lives[event_id]._replace(ended=at)
             case t.EventCancelled(event_id) if event_id in lives:
