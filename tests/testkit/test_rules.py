@@ -1,167 +1,635 @@
-"""The rules as functions: what a client sent, as values, and what each rule says about it."""
+"""The rules, each on both sides of each of its boundaries: what a client did in a few lines, and what the rule says.
 
-from datetime import UTC, datetime
-from typing import Any
+Times are seconds; the tempo is that of users, so a client is silent after 30 s. `None` means that a rule had nothing to
+judge, an empty list that it found nothing wrong.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pytest
 
-from duenotice.domain import transitions as t
-from duenotice.domain.event import Cause, Event, EventType
-from duenotice.testkit.emulator import Happened
-from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts import approving, polling, stopping
-from duenotice.testkit.verdicts.evidence import Ending, Evidence, GuideNotes
+from duenotice.testkit.verdicts.evidence import Evidence
+from duenotice.testkit.verdicts.rules import BY_ID, RULES
+from duenotice.testkit.verdicts.said import Said
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, judge
+from tests.testkit.transcript import Line, decode
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-EMPTY = b'{"DocumentIncarnation":0,"Events":[]}'
-ID = "00000001-0000-4000-8000-000000000000"
-PATH = "/metadata/scheduledevents"
-
-
-def asked(number: int, at: float, answer: bytes = EMPTY, **fields: Any) -> Exchange:
-    """A poll that is answered at once; `at` in seconds."""
-    made = Exchange(
-        number,
-        NOW,
-        at,
-        "me",
-        "192.0.2.1",
-        "GET",
-        PATH,
-        {"api-version": "2020-07-01"},
-        {"metadata": "true"},
-        b"",
-        200,
-        answer,
-        at,
-    )
-    return made._replace(**fields)
+A, B, E = "A Scheduled Reboot me", "B Scheduled Reboot me", "E Scheduled Reboot me"
+OF_USER = "U Scheduled Reboot me"
+A_STARTED, B_STARTED = "A Started Reboot me", "B Started Reboot me"
+THEIRS, THEIRS_STARTED = "T Scheduled Reboot other", "T Started Reboot other"
+LED, OURS = "L Scheduled Reboot other,me", "O Scheduled Reboot me,other"
+ENDS_AT = 100.0
+UNANSWERED = {"status": 0, "after": None}
+WAIT = {"wait": "300s"}
 
 
-def approval(number: int, at: float, status: int = 200, **fields: Any) -> Exchange:
-    """An approval of the one event there is."""
-    body = b'{"StartRequests":[{"EventId":"%s"}]}' % ID.encode()
-    return asked(number, at, b"", method="POST", body=body, status=status)._replace(**fields)
+def get(at: float, *events: str, **unusual: Any) -> Line:
+    """A poll, and the events it was shown at once, unless something is unusual."""
+    shows = {} if unusual.keys() & {"answer", "status", "path"} else {"events": list(events)}
+    return {"at": at, "request": "GET", **shows, **unusual}
 
 
-def evidence(
-    *exchanges: Exchange, ended: float = 100.0, notes: GuideNotes | None = None, raised: float = 0.0
-) -> Evidence:
-    """All that is known; there is one event, of this VM."""
-    event = Event(ID, EventType.REBOOT, Cause.MAINTENANCE, "vm/me", ("me",), NOW, 0)
-    happened = [Happened(raised, t.Record(1, NOW, "test", t.EventRaised(event)))]
-    return Evidence("me", exchanges, happened, 0.0, ended, notes or GuideNotes())
+def post(at: float, *event_ids: str, **unusual: Any) -> Line:
+    """An approval of events."""
+    body = {"StartRequests": [{"EventId": event_id} for event_id in event_ids]}
+    return {"at": at, "request": "POST", "body": body, **unusual}
+
+
+def raised(event_id: str, *vms: str, source: str = "platform") -> Line:
+    """An event of ours, if no VMs are named."""
+    return {"at": 0.0, "raised": event_id, "vms": vms or ("me",), "source": source}
+
+
+def duty(until: float, rule: str, *event_ids: str) -> Line:
+    """By when it had to handle events, and which rule asks for it."""
+    return {"at": until, "had_to_handle": event_ids, "rule": rule}
+
+
+def fault(begun: float, ended: float, name: str = "500") -> Line:
+    """A time in which answers were wrong on purpose."""
+    return {"at": begun, "fault": name, "for": ended - begun}
+
+
+def evidence(*lines: Line, ended: float = ENDS_AT, **head: Any) -> Evidence:
+    """What is known at the end. Requests are numbered, and an incarnation is the next when the events are others."""
+    numbered: list[Line] = []
+    number, incarnation, before = 0, 0, None
+    for line in lines:
+        if "request" in line:
+            number += 1
+            line = line | {"request": f"{line['request']} {number}"}
+        if "events" in line:
+            incarnation += before not in (None, line["events"])
+            before = line["events"]
+            incarnation = line.get("incarnation", incarnation)
+            line = line | {"incarnation": incarnation}
+        numbered.append(line)
+    return decode([{"vm": "me", "ended": ended, **head}, *numbered])
+
+
+class Row(NamedTuple):
+    """Lines, and what a rule says of them."""
+
+    sentence: str
+    lines: list[Line]
+    said: Said
+    head: Mapping[str, Any] = MappingProxyType({})
+
+
+NOTHING = "nothing asked 169.254.169.254 for /metadata/scheduledevents"
+ASKS = [
+    Row("nothing was asked", [], [NOTHING]),
+    Row("another thing was", [get(0, path="/metadata/instance")], [f"{NOTHING}; it asked for other things only"]),
+    Row("an approval is no poll", [post(0, "A")], [f"{NOTHING}; it asked for other things only"]),
+    Row("the path may be written otherwise", [get(0, path="/Metadata/ScheduledEvents/")], []),
+]
+
+HEADER = [
+    Row("true in any case", [get(0, header="TRUE")], []),
+    Row("another value", [get(0, header="false")], ["GET #1 had no header"]),
+    Row("none at a poll", [get(0), get(1, header=None)], ["GET #2 had no header"]),
+    Row("none at an approval", [get(0), post(1, "A", header=None)], ["POST #2 had no header"]),
+    Row("none in the preview", [get(0, header=None, version="2017-03-01")], None),
+    Row("nor at an approval of the preview", [post(0, "A", header=None, version="2017-03-01")], None),
+    Row("but for other things", [get(0, header=None, version="2017-03-01", path="/i")], ["GET #1 had no header"]),
+    Row("none after the preview", [get(0, header=None, version="2017-08-01")], ["GET #1 had no header"]),
+    Row("none in no version", [get(0, header=None, version=None, status=400)], ["GET #1 had no header"]),
+    Row("a request that was not understood", [{"at": 0, "request": "", "header": None, "status": 400}], None),
+]
+
+PACE = [
+    Row("a millisecond less", [get(0), get(29.999)], [], {"ended": 30}),
+    Row("between polls", [get(0), get(30)], ["it was silent for 30 s after #1"], {"ended": 31}),
+    Row("after the last", [get(0), get(1)], ["it was silent for 30 s after #2"], {"ended": 31}),
+    Row("not quite after the last", [get(0), get(1)], [], {"ended": 30.999}),
+    Row("the longest silence", [get(0), get(31), get(71)], ["it was silent for 40 s after #2"], {"ended": 72}),
+    Row("from the answer on", [get(0, after=5), get(34.999)], [], {"ended": 35}),
+    Row("an answer that came late", [get(0, after=5), get(35)], ["it was silent for 30 s after #1"], {"ended": 36}),
+    Row("no answer", [get(0, **UNANSWERED), get(30)], ["it was silent for 30 s after #1"], {"ended": 31}),
+    Row("a poll that we hold", [get(0), get(1, **WAIT, **UNANSWERED)], []),
+    Row("that we held", [get(0, after=50, **WAIT), get(80)], ["it was silent for 30 s after #1"], {"ended": 81}),
+    Row("other questions count", [get(0), get(15, path="/i"), get(30)], [], {"ended": 31}),
+    Row("approvals do not", [get(0), post(15, "A"), get(30)], ["it was silent for 30 s after #1"], {"ended": 31}),
+    Row("it ended", [get(0), {"at": 29.999, "exit_code": 1}, get(90)], [], {"ended": 91}),
+    Row("late", [get(0), {"at": 30, "exit_code": 1}, get(90)], ["it was silent for 30 s after #1"], {"ended": 91}),
+    Row("it was stopped", [get(0), {"at": 29.999, "stopped": True}, get(90)], [], {"ended": 91}),
+    Row("the first of several ends", [get(0), get(1), *({"at": at, "stopped": True} for at in (29, 60))], []),
+    Row("one poll says nothing", [get(0)], None, {"ended": 1}),
+    Row("but its silence does", [get(0)], ["it was silent for 30 s after #1"], {"ended": 30}),
+]
+
+
+def burst(count: int, last: float) -> list[Line]:
+    """Polls at once, and one more."""
+    return [*(get(0) for _ in range(count)), get(last)]
+
+
+CROWDED = ["more than 5 polls a second"]
+CROWDING = [
+    Row("the eleventh after two seconds", burst(10, 2), []),
+    Row("a millisecond before", burst(10, 1.999), CROWDED),
+    Row("ten at once", burst(9, 0), []),
+    Row("approvals do not count", [*burst(9, 0), post(0, "A")], []),
+    Row("nor other questions", [*burst(9, 0), get(0, path="/i")], []),
+    Row("later, too", [get(0), get(5), *(get(10 + at / 10) for at in range(11))], CROWDED),
+    Row("as many as are allowed", burst(6, 1.999), ["more than 3 polls a second"], {"tempo": {"most_a_second": 3}}),
+    Row("one fewer", burst(6, 2), [], {"tempo": {"most_a_second": 3}}),
+    Row("one poll says nothing", [get(0)], None),
+]
+
+
+def versions(*names: str | None) -> list[Line]:
+    """A poll with each api-version."""
+    return [get(at, version=name) for at, name in enumerate(names)]
+
+
+OLD = ["it asks for api-version 2017-08-01"]
+VERSION = [
+    Row("the oldest that fits", versions("2017-11-01"), []),
+    Row("the one before", versions("2017-08-01"), OLD),
+    Row("a newer one does not excuse it", versions("2020-07-01", "2017-08-01"), OLD),
+    Row("none", versions(None), ["it asks without an api-version"]),
+    Row("one that is not there", versions("2024-07-09"), ["it asks for api-version 2024-07-09, which does not exist"]),
+    Row("it is tried first", versions("2024-07-09", "2020-07-01"), []),
+    Row("a long one", versions("1" * 21), [f"it asks for api-version {'1' * 20}, which does not exist"]),
+    Row("of an approval", [get(0), post(1, "A", version="2017-08-01")], OLD),
+    Row("in a fault", [get(0, version="2017-08-01"), fault(0, 1)], None),
+    Row("before a fault", [get(0, version="2017-08-01"), fault(0.001, 1)], OLD),
+    Row("at its end", [get(1, version="2017-08-01"), fault(0, 1)], OLD),
+    Row("in the second fault", [get(3, version="2017-08-01"), fault(0, 1), fault(2, 4)], None),
+    Row("answered late, but right", [get(0, version="2017-08-01"), fault(0, 1, "late")], OLD),
+    Row("nothing but other questions", [get(0, version="2017-08-01", path="/i")], None),
+]
+
+END = {"at": 3, "exit_code": 0}
+LEFT = ["it ended when it read of T, which does not hit it"]
+THREE_OF_FOUR = "it approved F, which hits n1, n2, n3"
+NEIGHBOUR = [
+    Row("it approved it", [raised("T", "other"), get(1, THEIRS), post(2, "T")], ["it approved T, which hits other"]),
+    Row(
+        "three names are enough",
+        [raised("F", "n1", "n2", "n3", "n4"), get(1, "F Scheduled Reboot n1,n2,n3,n4"), post(2, "F")],
+        [THREE_OF_FOUR],
+    ),
+    Row("it approved its own", [raised("T", "other"), raised("A"), get(1, THEIRS, A), post(2, "A")], []),
+    Row("it was not told of it", [raised("T", "other"), get(1, A), post(2, "T")], None),
+    Row("it never approves", [raised("T", "other"), get(1, THEIRS)], None),
+    Row("both are hit", [raised("L", "other", "me"), get(1, LED), post(2, "L")], None),
+    Row("it left", [get(1, THEIRS), END], LEFT),
+    Row("it crashed", [get(1, THEIRS), END | {"exit_code": 1}], None),
+    Row("with an event of its own ahead", [get(1, THEIRS, A), END], None),
+    Row("with no event", [get(1, THEIRS), get(2), END], None),
+    Row("it had asked once more", [get(1, THEIRS), get(2, status=500), END], None),
+    Row("it had approved", [get(1, THEIRS), post(2, "T"), END], None),
+    Row("it was stopped", [get(1, THEIRS), {"at": 3, "stopped": True}], None),
+    Row("it was stopped before, and left", [get(0), {"at": 0.5, "stopped": True}, get(1, THEIRS), END], LEFT),
+    Row(
+        "what its last start had read",
+        [get(1, THEIRS), END | {"at": 2, "exit_code": 1}, get(2.5, status=304), END],
+        None,
+    ),
+]
+
+LEADER = [
+    Row(
+        "it approved it", [raised("L", "other", "me"), get(1, LED), post(2, "L")], ["it approved L, which other leads"]
+    ),
+    Row("it did not", [raised("L", "other", "me"), raised("A"), get(1, LED, A), post(2, "A")], []),
+    Row("it leads", [raised("O", "me", "other"), get(1, OURS), post(2, "O")], None),
+    Row("it is not hit", [raised("T", "other"), get(1, THEIRS), post(2, "T")], None),
+    Row("it was not told of it", [raised("L", "other", "me"), get(1), post(2, "L")], None),
+]
+
+READY = {"at": 5, "peers_ready_for": "O"}
+EARLY = ["it approved O before other was ready"]
+PEERS = [
+    Row("when they are ready", [raised("O", "me", "other"), get(1, OURS), READY, post(5, "O")], []),
+    Row("a millisecond before", [raised("O", "me", "other"), get(1, OURS), READY, post(4.999, "O")], EARLY),
+    Row("at first before", [raised("O", "me", "other"), get(1, OURS), READY, post(4, "O"), post(6, "O")], EARLY),
+    Row("not at all", [raised("O", "me", "other"), raised("A"), get(1, OURS, A), READY, post(6, "A")], []),
+    Row("nothing could be asked", [raised("O", "me", "other"), get(1, OURS), post(2, "O")], None),
+]
+
+WORK_FILE = {"has_work_file": True}
+NOT_DONE = ["it approved A without its work being done"]
+WORK = [
+    Row("done", [get(1, A), post(2, "A", work=["A"])], [], WORK_FILE),
+    Row("written in lower case", [get(1, A), post(2, "A", work=["B", "a"])], [], WORK_FILE),
+    Row("not done", [get(1, A), post(2, "A", work=[])], NOT_DONE, WORK_FILE),
+    Row("other work done", [get(1, A), post(2, "A", work=["B"])], NOT_DONE, WORK_FILE),
+    Row("done later", [get(1, A), post(2, "A", work=[]), post(3, "A", work=["A"])], NOT_DONE, WORK_FILE),
+    Row("a refused approval counts", [get(1, A), post(2, "A", status=500, work=[])], NOT_DONE, WORK_FILE),
+    Row("the file was not there", [get(1, A), post(2, "A")], NOT_DONE, WORK_FILE),
+    Row("one of two", [get(1, A, B), post(2, "A", "B", work=["B"])], NOT_DONE, WORK_FILE),
+    Row("no approvals", [get(1, A)], None, WORK_FILE),
+    Row("no file", [get(1, A), post(2, "A")], None),
+]
+
+TWICE = ["it approved A 2 times"]
+OVER = [raised("A"), {"at": 3, "completed": "A"}]
+ONCE = [
+    Row("once", [post(1, "A")], []),
+    Row("twice", [post(1, "A"), post(2, "A")], TWICE),
+    Row("three times", [post(1, "A"), post(2, "A"), post(3, "A")], ["it approved A 3 times"]),
+    Row("again after errors", [post(1, "A", status=500), post(2, "A", status=429), post(3, "A")], []),
+    Row("again after no answer", [post(1, "A", **UNANSWERED), post(2, "A")], []),
+    Row("never taken", [post(1, "A", status=400), post(2, "A", status=400)], None),
+    Row("two events", [post(1, "A"), post(2, "B")], []),
+    Row("twice in one request", [post(1, "A", "a")], []),
+    Row("in another case", [post(1, "A"), post(2, "a")], TWICE),
+    Row("answered when it was over", [*OVER, post(1, "A"), post(2.9, "A", after=0.1)], []),
+    Row("a millisecond before", [*OVER, post(1, "A"), post(2.9, "A", after=0.099)], TWICE),
+]
+
+APPROVALS = [raised("A"), get(0, A)]
+
+
+def refused(status: int) -> list[str]:
+    """The words about the first approval after a poll."""
+    return [f"approval #2 was refused with {status}"]
+
+
+UNDERSTOOD = [
+    Row("taken", [*APPROVALS, post(1, "A")], []),
+    Row("400", [*APPROVALS, post(1, "A", status=400)], refused(400)),
+    Row("499", [*APPROVALS, post(1, "A", status=499)], refused(499)),
+    Row("no error", [*APPROVALS, post(1, "A", status=399)], []),
+    Row("too many", [*APPROVALS, post(1, "A", status=429)], []),
+    Row("our fault", [*APPROVALS, post(1, "A", status=500)], []),
+    Row("no answer", [*APPROVALS, post(1, "A", **UNANSWERED)], []),
+    Row("in a fault", [*APPROVALS, post(1, "A", status=400), fault(1, 2)], None),
+    Row("late, but right", [*APPROVALS, post(1, "A", status=400), fault(1, 2, "late")], refused(400)),
+    Row("without the header", [*APPROVALS, post(1, "A", status=400, header=None)], None),
+    Row("that is not needed", [*APPROVALS, post(1, "A", status=400, header=None, version="2017-03-01")], refused(400)),
+    Row("nonsense", [*APPROVALS, post(1, status=400)], refused(400)),
+    Row("of an event that is over", [*APPROVALS, OVER[1], post(2.9, "A", status=400, after=0.1)], []),
+    Row("that is not yet", [*APPROVALS, OVER[1], post(2.9, "A", status=400, after=0.099)], refused(400)),
+    Row("that was cancelled", [*APPROVALS, {"at": 3, "cancelled": "A"}, post(4, "A", status=404)], []),
+    Row("that failed", [*APPROVALS, {"at": 3, "failed": "A"}, post(4, "A", status=404)], []),
+    Row("that is unknown", [*APPROVALS, post(4, "X", status=404)], refused(404)),
+    Row("no approvals", APPROVALS, None),
+]
+
+READ_STARTED = ["it approved A although it had read that it was Started"]
+STARTED = [
+    Row("as it reads", [get(1, A_STARTED), post(1, "A")], []),
+    Row("a millisecond later", [get(1, A_STARTED), post(1.001, "A")], READ_STARTED),
+    Row("before a held poll was answered", [get(1, A_STARTED, after=4, **WAIT), post(4.999, "A")], []),
+    Row("after it was", [get(1, A_STARTED, after=4, **WAIT), post(5.001, "A")], READ_STARTED),
+    Row("another was Started", [get(1, A_STARTED, B), post(2, "B")], []),
+    Row("it was Scheduled", [get(1, A), post(2, "A"), get(3, A_STARTED)], []),
+    Row("a refused approval counts", [get(1, A_STARTED), post(2, "A", status=400)], READ_STARTED),
+    Row("nothing was Started", [get(1, A), post(2, "A")], None),
+    Row("it never approves", [get(1, A_STARTED)], None),
+]
+
+GONE = [raised("A"), get(1, A), {"at": 10, "cancelled": "A"}]
+TOO_LATE = ["it approved A, which had been cancelled"]
+CANCELLED = [
+    Row("before the cancel", [*GONE, post(9.999, "A")], []),
+    Row("two seconds after, unaware", [*GONE, post(12, "A")], []),
+    Row("a millisecond more", [*GONE, post(12.001, "A")], TOO_LATE),
+    Row("it crossed the answer", [*GONE, get(10.5), post(10.75, "A")], []),
+    Row("a millisecond too late for that", [*GONE, get(10.5), post(10.751, "A")], TOO_LATE),
+    Row("asked in the moment of the cancel", [*GONE, get(10), post(10.251, "A")], TOO_LATE),
+    Row("asked before, answered after", [*GONE, get(9.999, A, after=0.5), post(11, "A")], []),
+    Row("the answer came slowly", [*GONE, get(10.1, after=1), post(11.35, "A")], []),
+    Row("an error tells nothing", [*GONE, get(10.1, status=500), post(11, "A")], []),
+    Row("only the last was too late", [*GONE, post(5, "A"), post(13, "A")], TOO_LATE),
+    Row("it completed", [raised("A"), get(1, A), {"at": 10, "completed": "A"}, post(13, "A")], None),
+    Row("of a neighbour", [raised("T", "other"), get(1, THEIRS), {"at": 10, "cancelled": "T"}, post(13, "T")], None),
+    Row("it was not told of it", [*GONE[::2], get(1), post(13, "A")], None),
+    Row("an event that nobody knows", [get(1, A), {"at": 10, "cancelled": "A"}, post(13, "A")], None),
+    Row("it approved another", [*GONE, raised("B"), get(2, A, B), post(13, "B")], []),
+]
+
+TWO = [raised("A"), raised("B"), duty(20, "every-event", "A", "B")]
+ONE_LEFT = ["it did not approve B, one of two events at once"]
+NONE_OF_TWO = [f"it did not approve {name}, one of two events at once" for name in "AB"]
+EARLIER = [raised("E"), get(0, E), duty(0.5, "comes-back", "E")]
+EVERY_EVENT = [
+    Row("both in time", [*TWO, get(1, A, B), post(5, "A"), post(20, "B")], []),
+    Row("a millisecond late", [*TWO, get(1, A, B), post(5, "A"), post(20.001, "B")], ONE_LEFT),
+    Row("in one request", [*TWO, get(1, A, B), post(5, "A", "B")], []),
+    Row("only one", [*TWO, get(1, A, B), post(5, "A")], ONE_LEFT),
+    Row("the other was refused", [*TWO, get(1, A, B), post(5, "A"), post(6, "B", status=500)], ONE_LEFT),
+    Row("it read of it too late", [*TWO, get(1, A), post(5, "A"), get(20, A, B)], None),
+    Row("a millisecond before", [*TWO, get(1, A), post(5, "A"), get(19.999, A, B)], ONE_LEFT),
+    Row("it read only that it had Started", [*TWO, get(1, A, B_STARTED), post(5, "A")], None),
+    Row("none, as before", [*TWO, get(1, A, B)], None),
+    Row("none, but one before", [*EARLIER, post(0.2, "E"), *TWO, get(1, A, B)], NONE_OF_TWO),
+    Row("another duty", [raised("A"), raised("B"), get(1, A, B), post(5, "A"), duty(20, "errors", "A", "B")], None),
+]
+
+
+def silent_after(what: str, number: int = 2) -> list[str]:
+    """The words about a client that did not ask again."""
+    return [f"after {what} (#{number}) it did not ask again"]
+
+
+ERROR = get(1, status=500)
+AN_ERROR = silent_after("an error")
+MISSED = ["it read of A, and did not approve it as it did others"]
+NEXT = [*EARLIER, post(0.1, "E"), raised("A")]
+"""It has handled an event, and now there is another one."""
+
+
+def misses(rule: str) -> Row:
+    """It did not handle the next event, and a rule asks for that."""
+    return Row("the next event", [*NEXT, get(1, E, A), duty(20, rule, "A")], MISSED)
+
+
+ERRORS = [
+    Row("it asks again", [get(0), ERROR, get(30.999)], [], {"ended": 31}),
+    Row("it does not", [get(0), ERROR], AN_ERROR, {"ended": 31}),
+    Row("it asks too late", [get(0), ERROR, get(31), get(32)], AN_ERROR, {"ended": 33}),
+    Row("400 is an error", [get(0), get(1, status=400)], AN_ERROR),
+    Row("399 is none", [get(0), get(1, status=399)], None),
+    Row("other questions count", [get(0), get(1, status=500, path="/i")], AN_ERROR),
+    Row("approvals do not", [get(0), get(1), post(2, "A", status=500)], None),
+    Row("it is always slow", [get(0, status=500), get(30, status=500)], []),
+    Row("it is not", [get(0, status=500), get(29.999, status=500)], AN_ERROR),
+    Row("it died of it", [get(0), ERROR, {"at": 2, "exit_code": 1}], AN_ERROR),
+    Row("it ended well, too", [get(0), ERROR, {"at": 2, "exit_code": 0}], AN_ERROR),
+    Row("it might end", [get(0, A_STARTED), ERROR, {"at": 2, "exit_code": 0}], []),
+    Row("it died of the next answer", [get(0), ERROR, get(2), {"at": 3, "exit_code": 1}], []),
+    Row("it died after an approval", [get(0), ERROR, post(2, "A"), {"at": 3, "exit_code": 1}], []),
+    Row("it was stopped soon", [get(0), ERROR, {"at": 30.999, "stopped": True}], []),
+    Row("it was stopped for its silence", [get(0), ERROR, {"at": 31, "stopped": True}, get(40)], AN_ERROR),
+    Row("no error", [get(0), get(1)], None),
+    misses("errors"),
+    Row("in time", [*NEXT, get(1, E, A), post(20, "A"), duty(20, "errors", "A")], []),
+    Row("a millisecond late", [*NEXT, get(1, E, A), post(20.001, "A"), duty(20, "errors", "A")], MISSED),
+    Row("refused", [*NEXT, get(1, E, A), post(2, "A", status=500), duty(20, "errors", "A")], MISSED),
+    Row("not shown in time", [*NEXT, get(20, E, A), duty(20, "errors", "A")], None),
+    Row("shown a millisecond before", [*NEXT, get(19.999, E, A), duty(20, "errors", "A")], MISSED),
+    Row("shown as Started only", [*NEXT, get(1, E, A_STARTED), duty(20, "errors", "A")], None),
+    Row("it is the first", [raised("A"), get(1, A), duty(20, "errors", "A")], []),
+    Row("it approved none before", [*EARLIER, raised("A"), get(1, E, A), duty(20, "errors", "A")], []),
+    Row(
+        "it approved another before, without a duty",
+        [*EARLIER, raised("B"), post(0.1, "B"), raised("A"), get(1, E, A), duty(20, "errors", "A")],
+        [],
+    ),
+    Row(
+        "the one before was missed",
+        [*NEXT, raised("B"), get(1, E, A, B), duty(10, "errors", "A"), duty(20, "errors", "B")],
+        MISSED,
+    ),
+    Row(
+        "one of its user, whose events it never approves",
+        [*NEXT, raised("U", source="user"), get(1, E, OF_USER), duty(20, "errors", "U")],
+        [],
+    ),
+    Row(
+        "such a one between",
+        [*NEXT, raised("U", source="user"), get(1, E, OF_USER, A), duty(10, "errors", "U"), duty(20, "errors", "A")],
+        MISSED,
+    ),
+    Row(
+        "and what it died of",
+        [*NEXT, ERROR, get(40, E, A), duty(60, "errors", "A")],
+        [*silent_after("an error", 3), *MISSED],
+    ),
+]
+
+EMPTY = get(1, answer="")
+AN_EMPTY_ANSWER = silent_after("an empty answer")
+EMPTY_ANSWER = [
+    Row("it asks again", [get(0), EMPTY, get(30.999)], [], {"ended": 31}),
+    Row("it does not", [get(0), EMPTY], AN_EMPTY_ANSWER, {"ended": 31}),
+    Row("304 has to be empty", [get(0), get(1, status=304)], None),
+    Row("an empty error", [get(0), get(1, status=500)], None),
+    Row("something else", [get(0), get(1, answer="…")], None),
+    misses("empty-answer"),
+]
+
+CUT = get(1, **UNANSWERED)
+A_CUT_ANSWER = silent_after("an answer that was cut off")
+CUT_ANSWER = [
+    Row("it asks again", [get(0), CUT, fault(1, 2, "drop"), get(30.999)], [], {"ended": 31}),
+    Row("it does not", [get(0), CUT, fault(1, 2, "drop")], A_CUT_ANSWER, {"ended": 31}),
+    Row("half an answer", [get(0), CUT, fault(0, 1.001, "half")], A_CUT_ANSWER),
+    Row("the fault was over", [get(0), CUT, fault(0, 1, "half")], None),
+    Row("it had not begun", [get(0), CUT, fault(1.001, 2, "half")], None),
+    Row("another fault", [get(0), CUT, fault(1, 2, "slow")], None),
+    Row("it got the answer", [get(0), get(1), fault(1, 2, "drop")], None),
+    Row("a poll that we held", [get(0), get(1, **WAIT, **UNANSWERED), fault(1, 2, "drop")], []),
+    misses("cut-answer"),
+]
+
+A_LATE_ANSWER = silent_after("an answer that was late")
+LATE_ANSWER = [
+    Row("none at all, and it asks again", [get(0), CUT, get(30.999)], [], {"ended": 31}),
+    Row("none at all", [get(0), CUT], A_LATE_ANSWER, {"ended": 31}),
+    Row("two seconds are not late", [get(0), get(1, after=2)], None),
+    Row("a millisecond more", [get(0), get(1, after=2.001)], A_LATE_ANSWER),
+    Row("half of a slow answer", [get(0), get(1, after=0.5)], None, {"tempo": {"slow": 1}}),
+    Row("more than half of it", [get(0), get(1, after=0.501)], A_LATE_ANSWER, {"tempo": {"slow": 1}}),
+    Row("we held it", [get(0), get(1, after=60, **WAIT)], None),
+    Row("we hold it", [get(0), get(1, **WAIT, **UNANSWERED)], None),
+    Row("a late error is an error", [get(0), get(1, status=500, after=3)], None),
+    Row("cut off", [get(0), CUT, fault(1, 2, "drop")], None),
+    misses("late-answer"),
+]
+
+A_STARTED_EVENT = silent_after("an event that has started")
+STOPPED = {"at": 0.5, "stopped": True}
+EMPTY_NOT_BEFORE = [
+    Row("it asks again", [get(0, A), get(1, A_STARTED), get(30.999, A_STARTED)], [], {"ended": 31}),
+    Row("it does not", [get(0, A), get(1, A_STARTED)], A_STARTED_EVENT),
+    Row("it survived this one before", [get(0, A), get(1, A_STARTED), get(2, A_STARTED)], []),
+    Row("but not the next", [get(0, A_STARTED), get(1, A_STARTED, B_STARTED)], A_STARTED_EVENT),
+    Row("nor the same once more", [get(0, A_STARTED), STOPPED, get(1, A_STARTED)], A_STARTED_EVENT),
+    Row("the first", [get(0, A_STARTED), get(40), get(41)], silent_after("an event that has started", 1)),
+    Row("of a neighbour", [get(0), get(1, THEIRS_STARTED)], A_STARTED_EVENT),
+    Row("it was late, too", [get(0), get(1, A_STARTED, after=3)], None),
+    Row("it is Scheduled", [get(0), get(1, A)], None),
+    misses("empty-not-before"),
+]
+
+AT_7 = get(0, incarnation=7)
+A_GAP = silent_after("an incarnation that was not the next")
+OWN = duty(20, "comes-back", "A")
+INCARNATION = [
+    Row("the next", [AT_7, get(1, A, incarnation=8)], None),
+    Row("the same", [AT_7, get(1, incarnation=7)], None),
+    Row("one is left out", [AT_7, get(1, A, incarnation=9)], A_GAP),
+    Row("it goes back", [AT_7, get(1, A, incarnation=6)], A_GAP),
+    Row("it asks again", [AT_7, get(1, incarnation=9), get(30.999, incarnation=9)], [], {"ended": 31}),
+    Row("an error between", [AT_7, get(0.5, status=500), get(1, incarnation=8)], None),
+    Row("it is the first", [AT_7, get(40, incarnation=7)], None),
+    Row("the first after a start", [AT_7, STOPPED, get(1, incarnation=9)], None),
+    Row("an event of its own is over, too", [get(0, A, incarnation=7), get(1, incarnation=9)], None),
+    Row("an event has started, too", [get(0, A, incarnation=7), get(1, A_STARTED, incarnation=9)], None),
+    misses("incarnation"),
+    Row("a gap that we did not make", [*NEXT, get(19.999, E, A, incarnation=9), OWN], MISSED, {"ended": 40}),
+    Row("a gap after that", [*NEXT, get(1, E, A), get(20, E, A, incarnation=9), OWN], [], {"ended": 40}),
+    Row("a gap between two starts", [*NEXT, STOPPED, get(1, E, A, incarnation=9), OWN], None),
+    Row("a gap and another duty", [*NEXT, get(1, E, A, incarnation=9), duty(20, "errors", "A")], [], {"ended": 21}),
+]
+
+AN_END = silent_after("the end of an event of its own")
+WAS_OVER = ["it did not ask when A was over"]
+TOLD = [get(0), get(1, A)]
+COMES_BACK = [
+    Row("it asks again", [get(0, A), get(1), get(30.999)], [], {"ended": 31}),
+    Row("it does not", [get(0, A), get(1)], AN_END),
+    Row("one of two is over", [get(0, A, B), get(1, B)], AN_END),
+    Row("of a neighbour", [get(0, THEIRS), get(1)], None),
+    Row("a new one", [get(0), get(1, A)], None),
+    Row("something Started beside it", [get(0, A), get(1, B_STARTED)], None),
+    Row("it was silent when it was over", [*OVER, *TOLD], WAS_OVER, {"ended": 31}),
+    Row("not for long", [*OVER, *TOLD], None, {"ended": 30.999}),
+    Row("it asked when it was over", [*OVER, *TOLD, get(3, status=304)], None),
+    Row("a millisecond before", [*OVER, *TOLD, get(2.999, status=304)], WAS_OVER),
+    Row("and was not silent for long", [*OVER, *TOLD, get(2.999, status=304)], None, {"ended": 32.998}),
+    Row("it failed", [raised("A"), {"at": 3, "failed": "A"}, *TOLD], WAS_OVER),
+    Row("it was cancelled", [raised("A"), {"at": 3, "cancelled": "A"}, *TOLD], WAS_OVER),
+    Row("it is not over", [raised("A"), *TOLD], None),
+    Row("it hits another", [raised("T", "other"), {"at": 3, "completed": "T"}, get(0), get(1, THEIRS)], None),
+    Row("it had not read of it", [*OVER, get(0), get(1)], None),
+    Row("it ended soon", [*OVER, *TOLD, {"at": 30.999, "exit_code": 1}], None),
+    Row("only its next start asked", [*OVER, *TOLD, {"at": 31, "stopped": True}, get(40)], WAS_OVER),
+    Row("it is always slow", [*OVER, get(1, A)], None),
+    misses("comes-back"),
+    Row("in time", [*NEXT, get(1, E, A), post(2, "A"), OWN], []),
+    Row("the gap before it is another rule's", [*NEXT, get(1, E, A, incarnation=9), OWN], []),
+    Row("a gap after it is not", [*NEXT, get(1, E, A), get(20, E, A, incarnation=9), OWN], MISSED),
+    Row("nor one between two starts", [*NEXT, STOPPED, get(1, E, A, incarnation=9), OWN], MISSED),
+]
+
+DIED = {"at": 2, "exit_code": 1}
+WELL = {"at": 2, "exit_code": 0}
+
+
+def ended_with(code: int, where: str) -> list[str]:
+    """The words about an end."""
+    return [f"it ended by itself with code {code}, {where}"]
+
+
+AFTER_IT = ended_with(0, "after GET #1")
+ALIVE = [
+    Row("it did not end", [get(0)], []),
+    Row("it was stopped", [get(0), {"at": 2, "stopped": True}], []),
+    Row("it crashed", [get(0), DIED], ended_with(1, "after GET #1")),
+    Row("after an approval", [get(0), post(1, "A"), DIED], ended_with(1, "after POST #2")),
+    Row("after it had asked something else", [get(0), get(1, path="/i"), DIED], ended_with(1, "after GET #2")),
+    Row("in the moment of its poll", [get(0), get(2), DIED], ended_with(1, "after GET #2")),
+    Row("its next start came a millisecond later", [get(0), get(2.001), DIED], ended_with(1, "after GET #1")),
+    Row(
+        "before it asked",
+        [get(0), DIED, {"at": 3, "exit_code": -11}],
+        [*ended_with(1, "after GET #1"), *ended_with(-11, "before it asked")],
+    ),
+    Row("its second start", [get(0), {"at": 1, "stopped": True}, get(1.5), DIED], ended_with(1, "after GET #2")),
+    Row("it ended well, for nothing", [get(0), WELL], AFTER_IT),
+    Row("its event is only Scheduled", [get(0, A), WELL], AFTER_IT),
+    Row("its event has started", [get(0, A_STARTED), WELL], []),
+    Row("its machine is taken away", [get(0, "A Scheduled Preempt me"), WELL], []),
+    Row("or deleted", [get(0, "A Scheduled Terminate me"), WELL], []),
+    Row("it crashed meanwhile", [get(0, A_STARTED), DIED], ended_with(1, "after GET #1")),
+    Row("that of another", [get(0, THEIRS_STARTED, A), WELL], AFTER_IT),
+    Row("it left for a neighbour, which is another rule's", [get(0, THEIRS), WELL], []),
+    Row("it had asked again", [get(0, A_STARTED), get(1, status=500), WELL], []),
+    Row("it was over", [get(0, A_STARTED), get(1), WELL], ended_with(0, "after GET #2")),
+    Row(
+        "what its last start had read",
+        [get(0, A_STARTED), WELL, get(2.5, status=304), {"at": 3, "exit_code": 0}],
+        ended_with(0, "after GET #2"),
+    ),
+    Row("nothing was asked", [], None),
+]
+
+TOUR = [
+    Row("to the end", [get(0)], []),
+    Row("not to the end", [get(0)], ["the tour ended early: it is gone"], {"tour_ended": "it is gone"}),
+]
+
+ROWS = {
+    "asks": ASKS,
+    "header": HEADER,
+    "pace": PACE,
+    "crowding": CROWDING,
+    "version": VERSION,
+    "neighbour": NEIGHBOUR,
+    "leader": LEADER,
+    "peers": PEERS,
+    "work": WORK,
+    "once": ONCE,
+    "understood": UNDERSTOOD,
+    "started": STARTED,
+    "cancelled": CANCELLED,
+    "every-event": EVERY_EVENT,
+    "empty-not-before": EMPTY_NOT_BEFORE,
+    "errors": ERRORS,
+    "empty-answer": EMPTY_ANSWER,
+    "cut-answer": CUT_ANSWER,
+    "late-answer": LATE_ANSWER,
+    "incarnation": INCARNATION,
+    "comes-back": COMES_BACK,
+    "alive": ALIVE,
+    "tour": TOUR,
+}
+PARAMETERS = [pytest.param(rule, row, id=f"{rule}: {row.sentence}") for rule, rows in ROWS.items() for row in rows]
+
+
+@pytest.mark.parametrize(("rule", "row"), PARAMETERS)
+def test_a_rule_says_this_of_these_lines(rule: str, row: Row) -> None:
+    """On each side of a boundary, a millisecond from it where it is a time."""
+    assert BY_ID[rule].judge(evidence(*row.lines, **row.head)) == row.said
+
+
+def test_every_rule_has_rows_that_break_it_and_rows_that_keep_it() -> None:
+    """A rule that always says the same is none."""
+    assert list(ROWS) == [rule.id for rule in RULES]
+    assert {rule for rule, rows in ROWS.items() if not any(row.said for row in rows)} == set()
+    assert {rule for rule, rows in ROWS.items() if all(row.said for row in rows)} == set()
+
+
+UNTRIED = [
+    ("asks", "errors", [], {"tries": "errors"}, "nothing asked"),
+    ("peers", "peers", [get(0)], {"tries": "peers"}, "needs --peers-ready FILE"),
+    ("peers, which can be told", "peers", [get(0)], {"tries": "peers", "has_peers_file": True}, "it never approves"),
+    ("work", "work", [get(0)], {"tries": "work"}, "needs --work-done FILE"),
+    ("work, which can be told", "work", [get(0)], {"tries": "work", "has_work_file": True}, "it never approves"),
+    ("no trial", "errors", [get(0)], {}, "no trial of it was chosen"),
+    ("a trial that did not come to it", "errors", [get(0)], {"tries": "errors"}, ""),
+    ("approvals of others", "leader", [get(0), post(1, "A")], {"tries": "leader"}, ""),
+    ("no approvals", "leader", [get(0)], {"tries": "leader"}, "it never approves"),
+    ("any tour tries this", "understood", [get(0)], {}, "it never approves"),
+    ("and this", "pace", [get(0)], {"ended": 1}, ""),
+    ("no header needed", "header", [get(0, version="2017-03-01")], {}, "its api-version needs none"),
+]
 
 
 @pytest.mark.parametrize(
-    ("times", "ended", "is_silent"),
-    [
-        ([0, 1, 2], 3, False),
-        ([0, 1, 2], 31.9, False),
-        ([0, 1, 2], 32, True),
-        ([0, 1, 40, 41], 42, True),
-        ([0], 60, True),
-    ],
+    ("rule", "lines", "head", "why"), [each[1:] for each in UNTRIED], ids=[each[0] for each in UNTRIED]
 )
-def test_silence_is_a_failure_of_pace_however_good_the_polls_before_were(
-    times: list[float], ended: float, is_silent: bool
+def test_a_rule_that_was_not_tried_says_why_if_that_is_no_failure(
+    rule: str, lines: list[Line], head: dict[str, Any], why: str
 ) -> None:
-    """30 seconds, between two polls or after the last."""
-    polls = [asked(number, at) for number, at in enumerate(times, start=1)]
-    assert bool(polling.pace(evidence(*polls, ended=ended))) is is_silent
-
-
-def test_who_waits_for_us_is_not_silent() -> None:
-    """A poll that we hold, because the client asked us to."""
-    held = asked(2, 1, query={"api-version": "2020-07-01", "wait": "300s"}, status=0, answered=None)
-    assert polling.pace(evidence(asked(1, 0), held)) == []
-
-
-@pytest.mark.parametrize("notes", [GuideNotes(endings=[Ending(2.0, 1)]), GuideNotes(stops=[2.0])])
-def test_who_has_ended_or_was_stopped_is_not_silent(notes: GuideNotes) -> None:
-    """Then it could not ask."""
-    assert polling.pace(evidence(asked(1, 0), asked(2, 1), asked(3, 90), ended=91, notes=notes)) == []
-
-
-@pytest.mark.parametrize("answer", [{"answer": EMPTY}, {"answer": b""}, {"status": 500, "answer": b"{}"}])
-def test_a_crash_is_a_failure_of_alive_whatever_the_last_answer_was(answer: dict[str, Any]) -> None:
-    """Also when it is the failure of another rule."""
-    seen = evidence(asked(1, 0), asked(2, 1, **answer), notes=GuideNotes(endings=[Ending(1.5, 1)]))
-    assert stopping.alive(seen) == ["it ended by itself with code 1, after GET #2"]
-
-
-def test_each_start_of_a_program_may_die() -> None:
-    """The one that ended before it asked, too."""
-    notes = GuideNotes(endings=[Ending(1.5, 1), Ending(3.0, -11)])
-    assert stopping.alive(evidence(asked(1, 1), notes=notes)) == [
-        "it ended by itself with code 1, after GET #1",
-        "it ended by itself with code -11, before it asked",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("statuses", "times"),
-    [([200], 1), ([200, 200, 200], 3), ([500, 429, 200], 1), ([0, 200], 1), ([400, 400], 0)],
-)
-def test_approvals_are_counted_when_they_were_taken(statuses: list[int], times: int) -> None:
-    """A retry after an error, or after no answer, is right."""
-    approvals = [approval(number, float(number), status) for number, status in enumerate(statuses, start=1)]
-    seen = evidence(*approvals)
-    assert approving.once(seen) == ([f"it approved {ID} {times} times"] if times > 1 else [] if times else None)
-    counted, taken = judge(seen).seen, statuses.count(200)
-    assert (counted["approvals"], counted["approvals_not_taken"]) == (taken, len(statuses) - taken)
-
-
-def test_an_event_that_is_named_twice_in_one_approval_is_approved_once() -> None:
-    """It is one request."""
-    twice = b'{"StartRequests":[{"EventId":"%s"},{"EventId":"%s"}]}' % (ID.encode(), ID.lower().encode())
-    assert approving.once(evidence(approval(1, 1.0, body=twice))) == []
-
-
-@pytest.mark.parametrize(
-    ("version", "path", "said"),
-    [
-        ("2017-03-01", PATH, None),
-        ("2017-08-01", PATH, ["GET #1 had no header"]),
-        ("2017-03-01", "/metadata/instance", ["GET #1 had no header"]),
-    ],
-)
-def test_the_header_counts_where_it_is_needed(version: str, path: str, said: list[str] | None) -> None:
-    """A03: the preview of the events needs none."""
-    assert polling.header(evidence(asked(1, 0, headers={}, query={"api-version": version}, path=path))) == said
-
-
-@pytest.mark.parametrize(
-    ("versions", "said"),
-    [
-        (["2020-07-01"], []),
-        (["2024-07-09", "2020-07-01"], []),
-        (["2024-07-09"], ["it asks for api-version 2024-07-09, which does not exist"]),
-        (["2024-07-09", "2017-08-01"], ["it asks for api-version 2017-08-01"]),
-        ([""], ["it asks without an api-version"]),
-    ],
-)
-def test_a_version_that_does_not_exist_may_be_tried_before_one_that_does(versions: list[str], said: list[str]) -> None:
-    """Some look for the newest that there is."""
-    polls = [asked(number, number, query={"api-version": name}) for number, name in enumerate(versions, start=1)]
-    assert polling.version(evidence(*polls)) == said
+    """Without a reason it applies, and counts against the client."""
+    verdict = judge(evidence(*lines, **head))
+    (found,) = (finding for finding in verdict.findings if finding.rule.id == rule)
+    assert (found.outcome, found.why) == (NOT_TRIED, why)
 
 
 def test_a_rule_that_applies_and_was_not_tried_is_no_pass_unless_that_is_allowed() -> None:
     """It is named; rules that do not apply say why, and do not count."""
-    seen = evidence(asked(1, 0), asked(2, 1), ended=2, notes=GuideNotes(tries=frozenset({"errors", "once"})))
+    seen = evidence(get(0), get(1), ended=2, tries="errors once")
     verdict = judge(seen)
     assert [finding.said for finding in verdict.failed] == [("not tried: errors",)]
-    reasons = {finding.rule.id: finding.why for finding in verdict.findings if finding.outcome == NOT_TRIED}
-    assert (reasons["once"], reasons["leader"]) == ("it never approves", "no trial of it was chosen")
     assert not verdict.passes
     assert judge(seen, allow_untried=True).passes
 
 
 def test_a_tour_that_ended_early_says_why() -> None:
     """Also beside a rule that was broken."""
-    verdict = judge(evidence(asked(1, 0), ended=60, notes=GuideNotes(ended="it is gone")))
+    verdict = judge(evidence(get(0), ended=60, tour_ended="it is gone"))
     assert {finding.rule.id: finding.said for finding in verdict.findings if finding.outcome == FAILED} == {
         "pace": ("it was silent for 60 s after #1",),
         "tour": ("the tour ended early: it is gone",),

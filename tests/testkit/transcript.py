@@ -6,7 +6,7 @@ header, asks for the api-version of the first line, and is answered at once with
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,12 +24,12 @@ VERSION = "2020-07-01"
 AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 """No rule looks at the time of day."""
 
-ENDS = {
-    t.EventCompleted: "completed",
-    t.EventFailed: "failed",
-    t.EventCancelled: "cancelled",
+ENDS: dict[str, Callable[[str], t.Transition]] = {
+    "completed": lambda event_id: t.EventCompleted(event_id, "scope"),
+    "failed": lambda event_id: t.EventFailed(event_id, "scope", "reason"),
+    "cancelled": lambda event_id: t.EventCancelled(event_id, "scope"),
 }
-"""How an event can end, and what a line calls it."""
+"""How an event can end, as a line says it."""
 
 
 def encode(evidence: Evidence) -> list[Line]:
@@ -142,8 +142,12 @@ def _happenings(evidence: Evidence) -> Iterator[Line]:
         match record.transition:
             case t.EventRaised(event):
                 yield {"at": at, "raised": event.id, "vms": list(event.resources), "source": event.source.value}
-            case t.EventCompleted(event_id) | t.EventFailed(event_id) | t.EventCancelled(event_id) as end:
-                yield {"at": at, ENDS[type(end)]: event_id}
+            case t.EventCompleted(event_id):
+                yield {"at": at, "completed": event_id}
+            case t.EventFailed(event_id):
+                yield {"at": at, "failed": event_id}
+            case t.EventCancelled(event_id):
+                yield {"at": at, "cancelled": event_id}
 
 
 def _transition(line: Line) -> t.Transition | None:
@@ -151,7 +155,7 @@ def _transition(line: Line) -> t.Transition | None:
         case {"raised": event_id, "vms": vms, "source": source}:
             cause = Cause.USER if Source(source) is Source.USER else Cause.MAINTENANCE
             return t.EventRaised(Event(event_id, EventType.REBOOT, cause, "scope", tuple(vms), AT, notice_ends=0))
-    return next((kind(line[word], "scope") for kind, word in ENDS.items() if word in line), None)
+    return next((end(line[word]) for word, end in ENDS.items() if word in line), None)
 
 
 def _notes(evidence: Evidence) -> Iterator[Line]:
