@@ -174,6 +174,9 @@ NEIGHBOUR = [
         [raised("F", "n1", "n2", "n3", "n4"), get(1, "F Scheduled Reboot n1,n2,n3,n4"), post(2, "F")],
         [THREE_OF_FOUR],
     ),
+    Row(
+        "refused", [raised("T", "other"), get(1, THEIRS), post(2, "T", status=400)], ["it approved T, which hits other"]
+    ),
     Row("it approved its own", [raised("T", "other"), raised("A"), get(1, THEIRS, A), post(2, "A")], []),
     Row("it was not told of it", [raised("T", "other"), get(1, A), post(2, "T")], None),
     Row("it never approves", [raised("T", "other"), get(1, THEIRS)], None),
@@ -196,6 +199,11 @@ NEIGHBOUR = [
 LEADER = [
     Row(
         "it approved it", [raised("L", "other", "me"), get(1, LED), post(2, "L")], ["it approved L, which other leads"]
+    ),
+    Row(
+        "it was refused",
+        [raised("L", "other", "me"), get(1, LED), post(2, "L", status=400)],
+        ["it approved L, which other leads"],
     ),
     Row("it did not", [raised("L", "other", "me"), raised("A"), get(1, LED, A), post(2, "A")], []),
     Row("it leads", [raised("O", "me", "other"), get(1, OURS), post(2, "O")], None),
@@ -625,6 +633,14 @@ def test_a_rule_that_applies_and_was_not_tried_is_no_pass_unless_that_is_allowed
     assert [finding.said for finding in verdict.failed] == [("not tried: errors",)]
     assert not verdict.passes
     assert judge(seen, allow_untried=True).passes
+
+
+def test_a_broken_rule_may_be_the_reason_why_others_were_not_tried_but_a_warning_is_none() -> None:
+    """One complaint is enough, and a client that asks too often can still be tried."""
+    broken = judge(evidence(get(0, header="no"), get(1), ended=2, tries="errors")).failed
+    warned = judge(evidence(*burst(10, 1.999), ended=2, tries="errors")).failed
+    assert [finding.rule.id for finding in broken] == ["header"]
+    assert [finding.rule.id for finding in warned] == ["crowding", "tour"]
 
 
 def test_a_tour_that_ended_early_says_why() -> None:
