@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from duenotice.testkit.verdicts.evidence import Evidence
+from duenotice.testkit.verdicts.evidence import PREVIEW, Evidence
 from duenotice.testkit.verdicts.rules import BY_ID, RULES
 from duenotice.testkit.verdicts.said import Said
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, judge
@@ -92,9 +92,9 @@ HEADER = [
     Row("another value", [get(0, header="false")], ["GET #1 had no header"]),
     Row("none at a poll", [get(0), get(1, header=None)], ["GET #2 had no header"]),
     Row("none at an approval", [get(0), post(1, "A", header=None)], ["POST #2 had no header"]),
-    Row("none in the preview", [get(0, header=None, version="2017-03-01")], None),
-    Row("nor at an approval of the preview", [post(0, "A", header=None, version="2017-03-01")], None),
-    Row("but for other things", [get(0, header=None, version="2017-03-01", path="/i")], ["GET #1 had no header"]),
+    Row("none in the preview", [get(0, header=None, version=PREVIEW)], None),
+    Row("nor at an approval of the preview", [post(0, "A", header=None, version=PREVIEW)], None),
+    Row("but for other things", [get(0, header=None, version=PREVIEW, path="/i")], ["GET #1 had no header"]),
     Row("none after the preview", [get(0, header=None, version="2017-08-01")], ["GET #1 had no header"]),
     Row("none in no version", [get(0, header=None, version=None, status=400)], ["GET #1 had no header"]),
     Row("a request that was not understood", [{"at": 0, "request": "", "header": None, "status": 400}], None),
@@ -271,8 +271,9 @@ UNDERSTOOD = [
     Row("in a fault", [*APPROVALS, post(1, "A", status=400), fault(1, 2)], None),
     Row("late, but right", [*APPROVALS, post(1, "A", status=400), fault(1, 2, "late")], refused(400)),
     Row("without the header", [*APPROVALS, post(1, "A", status=400, header=None)], None),
-    Row("that is not needed", [*APPROVALS, post(1, "A", status=400, header=None, version="2017-03-01")], refused(400)),
+    Row("that is not needed", [*APPROVALS, post(1, "A", status=400, header=None, version=PREVIEW)], refused(400)),
     Row("nonsense", [*APPROVALS, post(1, status=400)], refused(400)),
+    Row("beside one that is over", [*APPROVALS, OVER[1], post(4, "B", status=400), post(5, "A")], refused(400)),
     Row("of an event that is over", [*APPROVALS, OVER[1], post(2.9, "A", status=400, after=0.1)], []),
     Row("that is not yet", [*APPROVALS, OVER[1], post(2.9, "A", status=400, after=0.099)], refused(400)),
     Row("that was cancelled", [*APPROVALS, {"at": 3, "cancelled": "A"}, post(4, "A", status=404)], []),
@@ -374,6 +375,13 @@ ERRORS = [
     Row("refused", [*NEXT, get(1, E, A), post(2, "A", status=500), duty(20, "errors", "A")], MISSED),
     Row("not shown in time", [*NEXT, get(20, E, A), duty(20, "errors", "A")], None),
     Row("shown a millisecond before", [*NEXT, get(19.999, E, A), duty(20, "errors", "A")], MISSED),
+    Row(
+        "not shown in time, after an error",
+        [*NEXT, ERROR, get(2, E), get(20, E, A), duty(20, "errors", "A")],
+        [],
+        {"ended": 40},
+    ),
+    Row("it approved what is unknown", [*NEXT, post(0.2, "X"), get(1, E, A), duty(20, "errors", "A")], MISSED),
     Row("shown as Started only", [*NEXT, get(1, E, A_STARTED), duty(20, "errors", "A")], None),
     Row("it is the first", [raised("A"), get(1, A), duty(20, "errors", "A")], []),
     Row("it approved none before", [*EARLIER, raised("A"), get(1, E, A), duty(20, "errors", "A")], []),
@@ -483,10 +491,13 @@ INCARNATION = [
 AN_END = silent_after("the end of an event of its own")
 WAS_OVER = ["it did not ask when A was over"]
 TOLD = [get(0), get(1, A)]
+UNDERSCORED = ("A Scheduled Reboot _me",)
 COMES_BACK = [
     Row("it asks again", [get(0, A), get(1), get(30.999)], [], {"ended": 31}),
     Row("it does not", [get(0, A), get(1)], AN_END),
     Row("one of two is over", [get(0, A, B), get(1, B)], AN_END),
+    Row("in the preview names have an underscore", [get(0, *UNDERSCORED, version=PREVIEW), get(1)], AN_END),
+    Row("later they have none", [get(0, *UNDERSCORED), get(1)], None),
     Row("of a neighbour", [get(0, THEIRS), get(1)], None),
     Row("a new one", [get(0), get(1, A)], None),
     Row("something Started beside it", [get(0, A), get(1, B_STARTED)], None),
@@ -610,7 +621,7 @@ UNTRIED = [
     ("no approvals", "leader", [get(0)], {"tries": "leader"}, "it never approves"),
     ("any tour tries this", "understood", [get(0)], {}, "it never approves"),
     ("and this", "pace", [get(0)], {"ended": 1}, ""),
-    ("no header needed", "header", [get(0, version="2017-03-01")], {}, "its api-version needs none"),
+    ("no header needed", "header", [get(0, version=PREVIEW)], {}, "its api-version needs none"),
 ]
 
 

@@ -51,6 +51,11 @@ def test_where_nothing_was_asked_nothing_passes(allow_untried: bool) -> None:
     assert not found.passes
 
 
+def test_the_seconds_of_a_verdict_are_those_with_the_client() -> None:
+    """Since the client came, not since the machine was started."""
+    assert judge(Evidence("me", [], [], 70.0, 71.46)).seen["seconds"] == 1.5
+
+
 def test_json_has_every_rule() -> None:
     """In order, with how to fix those that were broken."""
     found = json.loads(json_text(verdict("pace")))

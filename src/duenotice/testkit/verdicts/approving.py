@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from duenotice.domain.event import Source
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Duty, EventTimes, Evidence, needs_header
+from duenotice.testkit.verdicts.evidence import Duty, EventTimes, Evidence, needs_header, read_at
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.testkit.verdicts.stopping import after, is_always_slow, left_for
 
@@ -129,12 +129,10 @@ def _stays_away(evidence: Evidence, life: EventTimes) -> bool:
     """Whether it was there for an event, was silent when that was over, and did not end meanwhile."""
     if life.ended is None:
         return False
-    last, _ = evidence.seen[life.id][-1]
-    run = evidence.run_of(last)
-    later = [ask for ask in evidence.asks if ask.number > last.number and evidence.run_of(ask) == run]
-    if any(ask.monotonic >= life.ended for ask in later):
-        return False
-    return evidence.silence_after((later or [last])[-1]) >= evidence.tempo.patience
+    last_shown, _ = evidence.seen[life.id][-1]
+    run = evidence.run_of(last_shown)
+    last = [ask for ask in evidence.asks if evidence.run_of(ask) == run][-1]
+    return last.monotonic < life.ended and evidence.silence_after(last) >= evidence.tempo.patience
 
 
 def _about(evidence: Evidence, duty: Duty) -> str:
@@ -187,7 +185,7 @@ def _told(evidence: Evidence, which: Callable[[EventTimes], bool]) -> list[Event
 
 def _read_started(evidence: Evidence, approval: Exchange, event_id: str) -> bool:
     shown = evidence.seen.get(event_id, [])
-    return any(event.started for poll, event in shown if (poll.answered or poll.monotonic) < approval.monotonic)
+    return any(event.started for poll, event in shown if read_at(poll) < approval.monotonic)
 
 
 def _is_gone(evidence: Evidence, approval: Exchange) -> bool:
@@ -198,14 +196,14 @@ def _is_gone(evidence: Evidence, approval: Exchange) -> bool:
 def _is_over(evidence: Evidence, event_id: str, approval: Exchange) -> bool:
     """Whether an event was gone when its approval was answered."""
     life = evidence.lives.get(event_id)
-    return life is not None and life.ended is not None and life.ended <= (approval.answered or approval.monotonic)
+    return life is not None and life.ended is not None and life.ended <= read_at(approval)
 
 
 def _is_too_late(evidence: Evidence, life: EventTimes, approval: Exchange) -> bool:
-    if life.ended is None or approval.monotonic < life.ended:
+    if life.ended is None:
         return False
-    answers = (shown.poll.answered for shown in evidence.shown if shown.poll.monotonic >= life.ended)
-    has_read = any(answered is not None and approval.monotonic - answered > CROSSING_SECONDS for answered in answers)
+    polls = (shown.poll for shown in evidence.shown if shown.poll.monotonic >= life.ended)
+    has_read = any(approval.monotonic - read_at(poll) > CROSSING_SECONDS for poll in polls)
     return has_read or approval.monotonic - life.ended > evidence.tempo.unaware
 
 

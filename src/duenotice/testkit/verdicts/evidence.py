@@ -219,14 +219,19 @@ class Evidence:
             return 0.0  # it waits for us
         later = self.next_ask(exchange)
         cuts = self._cuts[self.run_of(exchange) :]
-        end = min([self.ended, *cuts[:1], *([] if later is None else [later.monotonic])])
-        return max(0.0, end - max(exchange.monotonic, exchange.answered or 0.0))
+        end = min([self.ended, *cuts, *([] if later is None else [later.monotonic])])
+        return end - read_at(exchange)
 
 
 def needs_header(exchange: Exchange) -> bool:
     """Whether a request is refused without the Metadata header (A03)."""
     version = BY_NAME.get(exchange.api_version)
     return version is None or version.needs_header or not (exchange.is_poll or exchange.is_approval)
+
+
+def read_at(exchange: Exchange) -> float:
+    """When the client had its answer; when it asked, if it got none."""
+    return exchange.monotonic if exchange.answered is None else exchange.answered
 
 
 def approved_ids(approval: Exchange) -> list[str]:
@@ -239,7 +244,7 @@ def approved_ids(approval: Exchange) -> list[str]:
 
 def document_of(poll: Exchange) -> SeenDocument | None:
     """The document that a poll was answered with; None when the answer was not a document."""
-    return _read(poll.answer, poll.api_version == PREVIEW) if poll.is_poll and poll.status == 200 else None
+    return _read(poll.answer, poll.api_version == PREVIEW)
 
 
 @lru_cache(maxsize=64)
