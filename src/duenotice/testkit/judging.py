@@ -58,7 +58,7 @@ class Plan:
     strict: bool = False
     allow_untried: bool = False
     on_evidence: Callable[[Evidence], object] = lambda _: None
-    """Gets what the client is judged by: `tests.testkit.record` keeps it."""
+    """Is given what the client is judged by, before the verdict."""
 
 
 class Program:
