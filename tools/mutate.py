@@ -20,14 +20,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from time import monotonic
 from typing import NamedTuple
+
+from duenotice.clock import monotonic
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "duenotice"
 CATALOGUE = Path(__file__).with_name("mutants")
 SECONDS = 120.0
 """A suite that takes longer hangs. Each takes a few seconds."""
+PLUGINS = ("tools.mutate", "pytest_timeout", "_hypothesis_pytestplugin", "duenotice.pytest_plugin", "no:cacheprovider")
+"""No others: to load all that are installed takes as long as most suites."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
 """The line of pytest for a test that failed. A file that cannot be imported has no `::`: no test has judged it."""
 
@@ -100,12 +103,17 @@ def try_out(mutant: Mutant, like: Path = SOURCES, seconds: float = SECONDS) -> V
 def run(tests: Iterable[str], copy: Path, seconds: float) -> Verdict:
     """Run tests in a process of its own that imports the copy, until the first that fails."""
     begun = monotonic()
+    plugins = (f"-p{name}" for name in PLUGINS)
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "tools.mutate", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-xq"]
-        + ["--tb=line", *tests],
+        [sys.executable, "-m", "pytest", "-xq", "--tb=line", "--hypothesis-seed=0", *plugins, *tests],
         cwd=ROOT,
         env=os.environ
-        | {"PYTHONPATH": f"{copy}:{ROOT}", "HYPOTHESIS_STORAGE_DIRECTORY": f"{copy}/hypothesis", "MUTATED": str(copy)},
+        | {
+            "PYTHONPATH": f"{copy}:{ROOT}",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "HYPOTHESIS_STORAGE_DIRECTORY": f"{copy}/hypothesis",
+            "MUTATED": str(copy),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,13 +1,16 @@
 """When an approval that could not be delivered is sent again; what agents do as a whole is in `tests/agent`."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from duenotice.agent.agent import Agent
+from duenotice.agent.cases import fingerprint
 from duenotice.agent.config import read_config
+from duenotice.agent.plan import Approve, AskPeers, PeerNews, Step, plan
 from duenotice.agent.recorder import Pretended, Recorder
-from duenotice.client import AsyncMetadataClient
+from duenotice.client import AsyncMetadataClient, MetadataError
 from duenotice.wire.seen_document import SeenDocument, SeenEvent
 from tests.unit.agent.build import ID, ME, cases, event, record, seen
 
@@ -16,10 +19,10 @@ HANDLER = '[handlers.drain]\nkind = "command"\nprepare = ["/hooks/drain"]\n'
 WIDER = event(resources=(ME, "web-1"))
 
 
-def ready(folder: Path, of: SeenEvent) -> Agent:
+def ready(folder: Path, of: SeenEvent, service: str = "http://127.0.0.1:9") -> Agent:
     """An agent that has prepared for this event, and recorded it."""
     recorder = Recorder(Pretended(cases(seen(of), record("preparing", "drain", of), record("prepared", "drain", of))))
-    client = AsyncMetadataClient("http://127.0.0.1:9")
+    client = AsyncMetadataClient(service)
     agent = Agent(read_config(CONFIG + HANDLER), recorder, client, folder)
     agent.document = SeenDocument(1, (of,))
     return agent
@@ -55,6 +58,33 @@ def test_no_approval_is_sent_again_by_a_vm_that_does_not_lead_any_more(tmp_path:
     agent.document = SeenDocument(2, (turned,))
     agent.recorder.append(seen(turned))
     assert not agent._still_approves(ID)
+
+
+def test_the_answers_of_peers_count_for_one_approval_only(tmp_path: Path) -> None:
+    """H04: when it could not be delivered, they are asked again; they may have changed their minds."""
+    key = tmp_path / "key"
+    key.write_text("0123456789abcdef")
+    key.chmod(0o600)
+    peers = f'[approval.peers]\nkey_file = "{key}"\naddress = "http://{{vm}}"\n'
+    config = read_config(CONFIG.replace('policy = "own"\n', f'policy = "all-ready"\n{peers}') + HANDLER)
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async def scene() -> list[Step]:
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        async with server:
+            agent = ready(tmp_path, WIDER, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            agent.use(config)
+            agent._news[ID] = PeerNews(fingerprint(WIDER), frozenset({"web-1"}))
+            assert plan(agent.recorder.cases, agent.view()) == [Approve(ID)]
+            with pytest.raises(MetadataError):
+                await agent._approve(Approve(ID))
+            return plan(agent.recorder.cases, agent.view())
+
+    assert asyncio.run(scene()) == [AskPeers(ID, ("web-1",), ())]
 
 
 def test_no_approval_is_sent_again_when_the_agent_is_told_to_approve_nothing(tmp_path: Path) -> None:

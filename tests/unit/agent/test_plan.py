@@ -309,6 +309,14 @@ def test_only_what_was_begun_is_put_back():
     assert plan(cases(seen(), TURN), view("a")) == []
 
 
+def test_optional_handlers_are_put_back_one_after_another_too():
+    """The next begins when the one before is through, or has failed once (S15)."""
+    optional = [HandlerSpec(name, required=False) for name in "ab"]
+    done = [seen(), *DONE, record("preparing", "b"), record("prepared", "b"), TURN]
+    assert plan(cases(*done), view(*optional)) == [Recover(ID, "b")]
+    assert plan(cases(*done, record("recovering", "b")), view(*optional)) == [Recover(ID, "b")]
+
+
 @pytest.mark.parametrize(("required", "steps"), [(True, ["b"]), (False, ["b", "a"])])
 def test_what_is_stuck_holds_up_the_rest_only_if_it_is_required(required: bool, steps: list[str]):
     """A chat message that cannot be sent does not keep a machine out of service."""

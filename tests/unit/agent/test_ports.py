@@ -8,14 +8,26 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from duenotice.agent import http
+from duenotice.agent.agent import Agent
+from duenotice.agent.cases import fingerprint
+from duenotice.agent.config import read_config
 from duenotice.agent.handlers.readiness import Switch
 from duenotice.agent.http import Request, serve
 from duenotice.agent.metrics import metrics, state_of
-from duenotice.agent.ports import answers, cases_json
-from duenotice.agent.recorder import Counters
+from duenotice.agent.peers import PeerState
+from duenotice.agent.ports import answers, cases_json, tell
+from duenotice.agent.recorder import Counters, Pretended, Recorder
+from duenotice.client import AsyncMetadataClient
 from duenotice.errors import Misconfigured
 from duenotice.http_call import HttpAnswer, call
-from tests.unit.agent.build import NOW, case, cases, event, record, seen
+from duenotice.wire.seen_document import SeenDocument
+from tests.unit.agent.build import ID, ME, NOW, case, cases, event, record, seen
+
+DRAINING = (
+    f'[metadata]\nname = "{ME}"\n[[rules]]\nhandlers = ["a"]\n'
+    '[handlers.a]\nkind = "command"\nprepare = ["/hooks/drain"]\n'
+)
+NOWHERE = "http://127.0.0.1:9"
 
 
 def port(switch: Switch) -> http.Respond:
@@ -132,6 +144,20 @@ def test_status_says_how_long_is_left():
     assert (row["seconds_left"], row["coming"], row["handlers"][0]["state"]) == (900, True, "prepared")
     (row,) = cases_json(cases(*DONE, seen(event("Started"))), NOW)
     assert (row["seconds_left"], row["coming"]) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("event_id", "resources", "ready"),
+    [(ID, (ME,), True), (ID, (ME, "web-1"), False), ("another", (ME,), False)],
+    ids=["what is prepared", "another content", "another event"],
+)
+def test_a_peer_hears_ready_only_for_the_content_that_is_prepared(
+    event_id: str, resources: tuple[str, ...], ready: bool, tmp_path: Path
+):
+    """What it asks about may be older or newer than what we have read (H04)."""
+    agent = Agent(read_config(DRAINING), Recorder(Pretended(cases(*DONE))), AsyncMetadataClient(NOWHERE), tmp_path)
+    agent.document = SeenDocument(1, (event(),))
+    assert tell(agent, event_id, fingerprint(event(resources=resources))) == PeerState(ready, in_service=False)
 
 
 def test_metrics_are_what_prometheus_reads():

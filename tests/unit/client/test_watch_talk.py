@@ -156,6 +156,20 @@ def test_with_on_error_the_watch_goes_on_and_misses_nothing() -> None:
     assert min(world.gaps()) >= 0.2
 
 
+def test_after_an_error_the_next_polls_are_plain_for_another_service_may_answer() -> None:
+    """Its tags are others: with the old one it could take its own document for ours and hide it (H06)."""
+    world = World([(0, numbered(1))], waits=True)
+    first = world.serve
+    other = World([(0, numbered(1, EVENT))], waits=True)
+    world.stage.service = lambda request: (
+        first(request) if request.at < 1020 else (0.0, b"") if request.at < 1022 else other.serve(request)
+    )
+    shown = world.watch(60)
+    after = [request for request in world.stage.requests if request.at >= 1022]
+    assert [(request.tag, request.waits) for request in after[:2]] == [("", False)] * 2
+    assert len(shown) == 2
+
+
 def test_a_wait_that_the_service_asks_for_is_kept_but_not_for_longer_than_a_notice_allows() -> None:
     stage = Stage(lambda _: (0.0, answer(429, b"", "Retry-After: 3600")))
     errors: list[MetadataError] = []

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from duenotice.clock import Instant
-from duenotice.domain.commands import MakeUpForAbsence
+from duenotice.domain.commands import EvictVm, MakeUpForAbsence
 from duenotice.domain.event import EventType
+from duenotice.domain.policy import Policy
 from duenotice.domain.transitions import EventPostponed
 from tests.unit.domain.build import HOUR, NOW, SECOND, approve, do, evict, id_of, listening, schedule, started, tick
 
@@ -68,6 +69,16 @@ def test_every_moment_is_when_nobody_can_have_seen_the_event(away: int) -> None:
     assert do(state, MakeUpForAbsence(), later) == []
 
 
+@pytest.mark.parametrize(("away", "moves"), [(SECOND, False), (2 * SECOND, True)])
+def test_half_of_the_time_that_a_commit_may_take_must_be_left_when_nobody_has_seen_the_event(
+    away: int, moves: bool
+) -> None:
+    """It was raised with 3 seconds more than its notice. A second less is enough, and two are not (S2)."""
+    state, allowance = listening(), Policy(commit_allowance=3 * SECOND)
+    do(state, EvictVm(id_of(1), "spot"), policy=allowance)
+    assert bool(do(state, MakeUpForAbsence(), after_absence(away), allowance)) is moves
+
+
 def test_time_until_it_is_seen_is_spared() -> None:
     state, later = listening(), after_absence(HOUR)
     event = evict(state, "spot")
@@ -78,7 +89,7 @@ def test_time_until_it_is_seen_is_spared() -> None:
 def test_more_than_a_moment_is() -> None:
     state = listening()
     evict(state, "spot")
-    assert len(do(state, MakeUpForAbsence(), after_absence(2 * SECOND + 1))) == 1
+    assert len(do(state, MakeUpForAbsence(), after_absence(2 * SECOND + 2, steady=1))) == 1
 
 
 def test_a_wall_that_was_set_back_moves_nothing_earlier() -> None:
@@ -89,9 +100,9 @@ def test_a_wall_that_was_set_back_moves_nothing_earlier() -> None:
 
 
 def test_what_was_approved_has_started_or_was_told_in_full_is_left_alone() -> None:
-    state, later = listening(), after_absence(HOUR, 900 * SECOND)
+    state, later = listening(), after_absence(HOUR, 30 * SECOND)
     started(state, schedule(state, "web-0", number=1))
     approve(state, schedule(state, "web-1", number=2))  # held back by the other update domain
-    told = schedule(state, "alone", number=3)
+    told = evict(state, "spot", number=3)
     assert (state.events[id_of(2)].approved_by, told.notice_ends) == ("operator", later.steady)
     assert do(state, MakeUpForAbsence(), later) == []

@@ -11,6 +11,7 @@ from duenotice.domain.agenda import Agenda, due, due_at, next_after
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.heaps import ascending
 from duenotice.domain.holds import NOTHING, ScopeHolds
+from duenotice.domain.window import Opening
 from tests.unit.domain.build import NOW
 
 
@@ -37,6 +38,10 @@ def test_a_scheduled_event_is_due_when_its_notice_ends() -> None:
 
 def test_an_approved_event_is_due_before_everything() -> None:
     assert due_at(event("A", 9).with_(approved_by="alone"), NOTHING) == -1
+
+
+def test_an_approved_event_of_a_window_is_due_when_that_opens() -> None:
+    assert due_at(event("A", 9).with_(approved_by="alone", opening=Opening(NOW.at, 7)), NOTHING) == 7
 
 
 def test_a_started_event_is_due_when_its_impact_ends() -> None:

@@ -85,6 +85,14 @@ def test_approving_what_has_started_is_no_change() -> None:
     assert approve(state, event, vm="alone") == []
 
 
+def test_approving_what_has_started_by_itself_is_no_change() -> None:
+    """Nobody has approved it, and nobody can any more (S17)."""
+    state = listening()
+    event = schedule(state, "alone")
+    tick(state, NOW.after(900 * SECOND))
+    assert approve(state, event, vm="alone", now=NOW.after(901 * SECOND)) == []
+
+
 def test_an_event_named_twice_in_a_request_is_approved_once() -> None:
     state = listening()
     event = schedule(state, "alone")

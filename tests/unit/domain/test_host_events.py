@@ -86,6 +86,13 @@ class TestDegradedHost:
         do(state, DegradeHost("host-3", 600 * SECOND, id_of(7)), NOW.after(601 * SECOND))
         assert list(state.events) == [first.id]
 
+    def test_a_move_that_was_approved_and_has_started_is_not_told_again_although_its_time_was_days_ahead(self) -> None:
+        state = listening()
+        (first,) = degrade(state, "host-3")
+        started(state, first)
+        do(state, DegradeHost("host-3", DAY, id_of(7)))
+        assert list(state.events) == [first.id]
+
     def test_ids_are_fresh_guids_that_follow_from_the_seed(self) -> None:
         events = degrade(listening(), "host-1")
         assert [event.id for event in events] == [event.id for event in degrade(listening(), "host-1")]

@@ -8,7 +8,7 @@ from duenotice.domain.commands import (
     PostponeEvents,
 )
 from duenotice.domain.event import EventType
-from duenotice.domain.postponing import owed
+from duenotice.domain.postponing import owed, to_be_seen_by
 from duenotice.domain.transitions import EventCancelled, EventPostponed, EventRaised, Record, Transition, VmsRemoved
 from tests.unit.domain.build import (
     NOW,
@@ -41,6 +41,26 @@ def test_whole_notice_is_owed_for_what_is_new_and_for_what_nobody_could_be_told_
     assert owed(state, records[2:3]) == ()
 
 
+class TestToBeSeenBy:
+    """Until when events may be shown as they are, so that each has its whole notice from then on (S2)."""
+
+    def test_of_several_the_earliest_counts_for_each_face_of_time_on_its_own(self) -> None:
+        state = listening()
+        first = schedule(state, "alone", not_before=NOW.at + timedelta(seconds=1000))
+        later_by_day = Instant(NOW.at + timedelta(seconds=60), NOW.steady)
+        second = schedule(state, "zonal", number=2, now=later_by_day)
+        assert (second.not_before, second.notice_ends) == (NOW.after(960 * SECOND).at, NOW.steady + 900 * SECOND)
+        expected = Instant(NOW.after(60 * SECOND).at, NOW.steady)
+        assert to_be_seen_by(state, (first.id, second.id)) == expected
+        assert to_be_seen_by(state, (second.id, first.id)) == expected
+        assert to_be_seen_by(state, (first.id,)) == NOW.after(100 * SECOND)
+
+    def test_what_does_not_wait_for_its_notice_may_be_seen_at_any_time(self) -> None:
+        state = listening()
+        running = started(state, schedule(state, "alone"))
+        assert to_be_seen_by(state, (running.id, id_of(9))) is None
+
+
 class TestPostponed:
     """What is seen late must not come out of the notice (S2)."""
 
@@ -62,6 +82,13 @@ class TestPostponed:
             later = state.events[event.id]
             assert later.notice_ends >= late.steady + 900 * SECOND
             assert later.not_before >= event.not_before
+
+    def test_the_time_of_day_counts_also_while_steady_time_stands_still(self) -> None:
+        """Somebody sets the clock forward during a slow commit: what is shown must say the whole notice (D01)."""
+        state, late = listening(), Instant(NOW.at + timedelta(seconds=7), NOW.steady)
+        event = schedule(state, "alone")
+        do(state, PostponeEvents((event.id,), 0), late)
+        assert state.events[event.id].not_before == late.at + timedelta(seconds=900)
 
     def test_the_notice_is_the_one_of_its_group_even_if_some_of_its_vms_are_gone(self) -> None:
         state, late = listening(), NOW.after(SECOND)

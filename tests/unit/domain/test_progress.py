@@ -82,6 +82,17 @@ class TestReady:
         assert len(ready(plan(*(step(n % 5, lane=f"set/{n // 5}") for n in range(20_000))), 0)) == 4_000
 
 
+class TestSkipping:
+    """The VMs of a step are gone when its turn has come."""
+
+    def test_after_a_turn_that_was_skipped_all_steps_of_the_next_may_begin(self) -> None:
+        """Turn 0 has settled at 17, turn 1 is skipped then, and there is room for both steps of turn 2."""
+        going = Progress(plan(step(0, StepStatus.DONE, 12), step(1), step(2), step(2), settle=5, at_once=2))
+        assert going.ready(17) == [1]
+        going.end(1, StepStatus.SKIPPED, 17, "Its VMs are gone.")
+        assert going.ready(17) == [2, 3]
+
+
 class TestNextLook:
     """When to look again by itself."""
 

@@ -117,7 +117,8 @@ class TestSchedule:
 
     def test_terminate_is_not_for_spot_vms_and_is_a_deletion(self) -> None:
         state = listening()
-        refused(state, ScheduleEvent(id_of(1), TERMINATE, ("spot",)), Refused, "never gets Terminate")
+        for spot in ("spot", "batch_101"):
+            refused(state, ScheduleEvent(id_of(1), TERMINATE, (spot,)), Refused, "never gets Terminate")
         event = schedule(state, "batch_0", type=TERMINATE)
         assert event.cause is Cause.DELETION
         assert event.not_before == NOW.at + timedelta(minutes=7)  # as its scale set says

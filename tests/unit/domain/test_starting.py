@@ -10,7 +10,7 @@ from duenotice.domain.due import next_due
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
-from duenotice.domain.starting import held_back
+from duenotice.domain.starting import held_back, may_start
 from duenotice.domain.state import State
 from duenotice.domain.transitions import EventStarted
 from tests.unit.domain.build import (
@@ -54,6 +54,20 @@ class TestStarting:
         at_its_time = NOW.after(900 * SECOND)
         assert self.phase_at(Instant(at_its_time.at - back, at_its_time.steady)) is Phase.SCHEDULED
         assert self.phase_at(Instant(at_its_time.at, at_its_time.steady + micros_of(back))) is Phase.STARTED
+
+    @pytest.mark.parametrize(
+        ("steady", "at", "starts"), [(900, 900, True), (899, 900, False), (900, 899, False), (9000, 900, True)]
+    )
+    def test_both_faces_of_its_time_have_to_come_whoever_asks(self, steady: int, at: int, starts: bool) -> None:
+        event = schedule(listening(), "alone")
+        now = Instant(NOW.at + timedelta(seconds=at), NOW.steady + steady * SECOND)
+        assert may_start(event, now) is starts
+
+    def test_an_impact_that_a_driver_carries_out_has_no_end_of_its_own(self) -> None:
+        state = listening()
+        event = schedule(state, "alone")
+        tick(state, NOW.after(900 * SECOND), Policy(simulated_impact=False))
+        assert state.events[event.id].impact_ends is None
 
     def test_a_started_event_knows_when_it_began_and_when_it_will_be_over(self) -> None:
         state = listening()

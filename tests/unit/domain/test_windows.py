@@ -18,7 +18,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.window import Window, WindowSpan
+from duenotice.domain.window import Window, WindowSpan, opening
 from duenotice.domain.windowed import WINDOW_ENDED, waits_until
 from duenotice.errors import Conflict, InvariantBroken, Refused
 from tests.unit.domain.build import (
@@ -287,6 +287,17 @@ class TestClock:
         assert not window_is_due(state, later(1), POLICY)
         do(state, c.PauseMaintenance(id_of(1)), later(1))
         assert not window_is_due(state, later(1.2), POLICY)
+
+    @pytest.mark.parametrize(
+        ("steady", "at", "lets"),
+        [(1, 1, True), (1, 0, False), (0, 1, False), (2, 3.0 - 1e-6, True), (2, 3, False), (9, 2, True)],
+    )
+    def test_a_span_lets_start_when_both_faces_of_its_begin_have_come_and_before_its_end(
+        self, steady: float, at: float, lets: bool
+    ) -> None:
+        """In hours from now; the span is from 1 to 3 (S1)."""
+        (span,) = TWO_HOURS.spans
+        assert opening(span, NOW).lets(Instant(later(at).at, later(steady).steady)) is lets
 
 
 class TestRefused:

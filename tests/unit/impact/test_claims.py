@@ -7,16 +7,16 @@ from typing import cast
 
 import pytest
 
-from duenotice.domain.commands import ClaimImpact
+from duenotice.domain.commands import AcceptImpact, ClaimImpact
 from duenotice.domain.event import Event
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
-from duenotice.impact.claims import Claim, NodeClaims, OnlyNode
+from duenotice.impact.claims import Claim, ImpactClaims, NodeClaims, OnlyNode
 from duenotice.impact.dispatcher import Dispatcher
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome
 from tests.unit.domain.build import id_of
 from tests.unit.engine.rig import ask, in_loop, listen, once, running
-from tests.unit.impact.test_dispatcher import DONE, DRIVEN, ScriptedDriver, history, start
+from tests.unit.impact.test_dispatcher import ACCEPTED, DONE, DRIVEN, ScriptedDriver, history, start
 
 PATIENCE = 600.0
 
@@ -43,9 +43,10 @@ async def led(claimed_by: str = "") -> AsyncIterator[tuple[Engine, Event]]:
 
 
 @asynccontextmanager
-async def dispatched(engine: Engine, driver: ScriptedDriver, claims: NodeClaims) -> AsyncIterator[None]:
-    options = {"at_once": 2, "retry_after": 0.001, "report_within": 600.0}
-    dispatcher = Dispatcher(engine, driver, claims=claims, **options)  # type: ignore[arg-type]
+async def dispatched(
+    engine: Engine, driver: ScriptedDriver, claims: ImpactClaims, report_within: float = 600.0
+) -> AsyncIterator[None]:
+    dispatcher = Dispatcher(engine, driver, at_once=2, retry_after=0.001, report_within=report_within, claims=claims)
     dispatcher.start()
     try:
         yield
@@ -158,6 +159,76 @@ class Behind:
         self._state = self._leader.publisher.freeze()
         for tell in self.on_commit:
             tell(records)
+
+
+class Taken(OnlyNode):
+    """Another node makes every attempt, which is known only once the gate is open."""
+
+    def __init__(self) -> None:
+        self.gate, self.asked = asyncio.Event(), False
+
+    async def claim(self, event: Event, attempt: int, *, instead: bool = False) -> Claim:
+        self.asked = True
+        await self.gate.wait()
+        return Claim.THEIRS
+
+
+@in_loop
+async def test_an_impact_that_is_accepted_while_it_is_claimed_has_one_timer_and_not_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its report is missed once, and no timer outlives the event."""
+    monkeypatch.setattr("duenotice.impact.dispatcher._LOOK_AGAIN", 0.001)
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+    async with led() as (engine, event):
+        claims = Taken()
+        async with dispatched(engine, ScriptedDriver(), claims, report_within=0.01):
+            await once(lambda: claims.asked)
+            await ask(engine, AcceptImpact(event.id))
+            claims.gate.set()
+            await once(lambda: not engine.state.events)
+            await asyncio.sleep(0.01)  # whatever was set before has come by then
+        assert [what for what, _ in await history(engine)] == ["impact-accepted", "event-failed"]
+    assert complaints == []
+
+
+class Led(OnlyNode):
+    """This node leads until it is told otherwise."""
+
+    leading = True
+
+    def leads(self) -> bool:
+        return self.leading
+
+
+@in_loop
+async def test_a_node_that_has_lost_the_lead_does_not_report_that_no_report_came() -> None:
+    """The one that leads now waits for it."""
+    async with led() as (engine, event):
+        claims, driver = Led(), ScriptedDriver(ACCEPTED)
+        async with dispatched(engine, driver, claims, report_within=0.01):
+            await once(lambda: driver.forgotten)
+            claims.leading = False
+            await asyncio.sleep(0.01)  # now the time for the report is over
+            await listen(engine, "zonal")  # and what was submitted before this is done
+            assert event.id in engine.state.events
+
+
+@in_loop
+async def test_notes_go_as_soon_as_this_node_has_seen_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It need not look again: what was to come for the event is dropped with it."""
+    monkeypatch.setattr("duenotice.impact.dispatcher._LOOK_AGAIN", 600.0)
+    async with led("b") as (engine, event):
+        driver, node = ScriptedDriver(), cast(Engine, behind := Behind(engine))
+        async with dispatched(node, driver, Others().claims(node)):
+            await once(lambda: driver.at_work)
+            looks = behind.looks
+            driver.gate.set()
+            await once(lambda: behind.looks > looks)
+            assert driver.forgotten == []
+            await behind.catch_up()
+            assert driver.forgotten == [(event.id, 1)]
 
 
 @in_loop
