@@ -111,6 +111,7 @@ def run(tests: Iterable[str], copy: Path, seconds: float) -> Verdict:
         | {
             "PYTHONPATH": f"{copy}:{ROOT}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONDONTWRITEBYTECODE": "",
             "HYPOTHESIS_STORAGE_DIRECTORY": f"{copy}/hypothesis",
             "MUTATED": str(copy),
         },
@@ -145,9 +146,9 @@ def pytest_configure() -> None:
         raise RuntimeError(f"ImportError: {duenotice.__file__} was imported, not the copy in {os.environ['MUTATED']}")
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Try them out; 1 when one survived or could not be tried, or when the tests fail without any."""
-    asked = _arguments()
+    asked = _arguments(words)
     known = catalogue()
     twice = [name for name, count in Counter(mutant.id for mutant in known).items() if count > 1]
     unknown = {*asked.only} - {mutant.id for mutant in known} | {*asked.of} - {mutant.area for mutant in known}
@@ -186,12 +187,12 @@ def _summarize(chosen: Sequence[Mutant], verdicts: Sequence[Verdict]) -> None:
         print(f"{area:12}", *(f"{counts[area, outcome]:15}" for outcome in Outcome))
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", metavar="ID", default=[])
     parser.add_argument("--of", action="append", metavar="AREA", default=[], help="only those of one file")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.agent.cases import fingerprint
+from duenotice.agent.cases import fingerprint, snapshot
 from tests.unit.agent.build import ID, case, cases, event, record, seen
 
 
@@ -55,6 +55,22 @@ def test_a_new_case_begins_with_a_clean_sheet():
     over = (seen(), record("preparing", "a"), record("returning", reason="gone"), record("recovered", "a"))
     assert case(*over).is_closed
     assert case(*over, seen()).works == {} and not case(*over, seen()).returning
+
+
+def test_a_case_is_closed_when_all_that_was_begun_is_put_back():
+    """Nothing less, and nothing more where nothing was begun (S15)."""
+    turned = (seen(), record("preparing", "a"), record("preparing", "b"), record("returning", reason="gone"))
+    assert not case(*turned).is_closed
+    assert not case(*turned, record("recovered", "a")).is_closed
+    assert case(*turned, record("recovered", "a"), record("recovered", "b")).is_closed
+    assert case(seen(), record("returning", reason="gone")).is_closed
+    assert not case(seen()).is_closed
+
+
+def test_a_snapshot_stands_for_all_before_it():
+    """What had been there before and is not in it is gone."""
+    one = snapshot(cases(seen()))
+    assert list(cases(seen(event(event_id="E2")), one)) == [ID]
 
 
 def test_records_that_fit_no_case_change_nothing():

@@ -182,6 +182,12 @@ def test_a_rule_may_want_to_begin_late():
     assert plan(cases(seen(event(notice=900))), view("a", rule={"within": 900.0})) == [Prepare(ID, "a", 60.0)]
 
 
+def test_what_was_begun_late_goes_on_when_the_event_moves_away_again():
+    """A handler that was cut off half way does not wait for days to be through (S13)."""
+    begun = cases(seen(), record("preparing", "a"), seen(event(notice=7 * 86400)))
+    assert plan(begun, view("a", rule={"within": 900.0})) == [Prepare(ID, "a", 60.0)]
+
+
 def test_an_event_without_a_rule_is_left_alone():
     """Nobody said that it may start."""
     assert plan(cases(seen()), view(rule={"types": ("Freeze",)})) == []
@@ -227,7 +233,10 @@ def test_failed_work_holds_the_approval_back(required: bool, anyhow: bool, appro
 
 def test_an_approval_is_given_once_for_a_content():
     """And again if the content changed and was prepared for."""
-    assert plan(cases(seen(), *DONE, record("approved")), view("a")) == []
+    approved, wider = [seen(), *DONE, record("approved")], event(resources=BOTH)
+    assert plan(cases(*approved), view("a")) == []
+    again = [seen(wider), *(record(each.what, "a", of=wider) for each in DONE)]
+    assert plan(cases(*approved, *again), view("a")) == [Approve(ID)]
 
 
 def test_a_drill_is_never_approved():
@@ -250,6 +259,16 @@ def test_all_ready_asks_the_others_first():
         assert plan(ready, view("a", approval=ALL_READY, news=news)) == steps
 
 
+def test_all_ready_means_every_one_of_the_others():
+    """One that is ready does not speak for the other (H04)."""
+    hit = event(resources=(*BOTH, "web-2"))
+    ready = cases(seen(hit), *(record(each.what, "a", of=hit) for each in DONE))
+    one = {ID: PeerNews(ready[ID].content, frozenset({"web-1"}))}
+    both = {ID: PeerNews(ready[ID].content, frozenset({"web-1", "web-2"}))}
+    assert plan(ready, view("a", approval=ALL_READY, news=one)) == [AskPeers(ID, ("web-1", "web-2"), ())]
+    assert plan(ready, view("a", approval=ALL_READY, news=both)) == [Approve(ID)]
+
+
 def test_all_ready_needs_nobody_when_only_i_am_hit():
     """There is nobody to ask."""
     assert plan(cases(seen(), *DONE), view("a", approval=ALL_READY)) == [Approve(ID)]
@@ -263,6 +282,15 @@ def test_the_guard_keeps_enough_of_the_group(in_service, approves):
     news = {ID: PeerNews(ready[ID].content, frozenset(), frozenset(in_service))}
     steps = plan(ready, view("a", approval=guarded, news=news))
     assert steps == ([Approve(ID)] if approves else [AskPeers(ID, (), ("web-1", "web-2"))])
+
+
+def test_the_guard_does_not_count_a_neighbour_that_is_hit_too():
+    """It is in service now, and will not be (H04)."""
+    hit = event(resources=BOTH)
+    guarded = ApprovalPolicy("own", ("web-0", "web-1", "web-2"), keep=1)
+    ready = cases(seen(hit), *(record(each.what, "a", of=hit) for each in DONE))
+    news = {ID: PeerNews(ready[ID].content, frozenset(), frozenset({"web-1"}))}
+    assert plan(ready, view("a", approval=guarded, news=news)) == [AskPeers(ID, (), ("web-2",))]
 
 
 def test_what_a_peer_is_told():
@@ -338,6 +366,14 @@ def test_an_event_too_late_to_prepare_for_holds_nothing_up():
     """One that is merely Started and was never prepared for needs no handler."""
     other = event("Started", event_id=OTHER)
     assert plan(cases(seen(), *DONE, seen(other), TURN), view("a")) == [Recover(ID, "a")]
+
+
+def test_an_event_that_is_prepared_for_later_holds_nothing_up():
+    """Until then the machine is in service, days perhaps (S15)."""
+    other = event(event_id=OTHER, notice=7 * 86400)
+    wait = Wait(OTHER, NOW + timedelta(days=7, seconds=-900))
+    both = cases(seen(), *DONE, seen(other), TURN)
+    assert plan(both, view("a", rule={"within": 900.0})) == [Recover(ID, "a"), wait]
 
 
 def test_a_handler_that_is_no_longer_configured_is_passed_over():

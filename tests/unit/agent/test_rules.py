@@ -23,6 +23,7 @@ from tests.unit.agent.build import event
         ({"shorter_than": 10.0}, {"duration": -1}, False),
         ({"shorter_than": 10.0}, {"duration": 0}, True),
         ({"longer_than": 10.0}, {"duration": 11}, True),
+        ({"longer_than": 10.0}, {"duration": 10}, False),
         ({"longer_than": 10.0}, {"duration": -1}, False),
     ],
 )

@@ -120,6 +120,15 @@ def test_a_slow_service_is_not_taken_for_one_that_waits() -> None:
     assert len([request for request in world.stage.requests if request.waits]) == 1
 
 
+def test_the_same_document_again_however_late_is_no_proof_that_the_service_waits() -> None:
+    """Only a 304 is: it says that the service has compared (D06)."""
+    whole = answer(200, numbered(1), 'ETag: "1"')
+    stage = Stage(lambda request: (9.7 if request.waits else 0.01, whole))
+    with pytest.raises(Enough):
+        stage.play(Watch(stage.asker()).run(), 60)
+    assert len([request for request in stage.requests if request.waits]) == 1
+
+
 @pytest.mark.parametrize("tag", ["", "1", '"a\tb"', '"' + "x" * 200 + '"', '"\xff"'])
 def test_an_odd_tag_is_not_sent_back(tag: str) -> None:
     stage = Stage(lambda _: (0.0, answer(200, numbered(1), f"ETag: {tag}")))

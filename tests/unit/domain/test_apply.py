@@ -240,6 +240,13 @@ class TestLeaving:
         refleet(state, X_IN_WEB, Y_IN_WEB)
         assert incarnation(state, "x") == 5
 
+    def test_so_does_one_that_has_left_its_set_and_returns_alone(self) -> None:
+        state = state_of(X_IN_WEB, Y_IN_WEB)
+        change_times(state, "y", 4)
+        refleet(state, Y_IN_WEB)
+        refleet(state, X, Y_IN_WEB)
+        assert incarnation(state, "x") == 5
+
     def test_one_that_had_moved_before_leaves_nothing_of_its_old_scope_either(self) -> None:
         state = state_of(X, Z)
         change_times(state, "x", 4)

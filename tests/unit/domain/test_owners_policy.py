@@ -193,6 +193,15 @@ class TestAllInstancesDown:
         with_policy("set/web", ALL_DOWN, state)
         assert seen(schedule(state, "web-0", number=2)) == WAITS
 
+    def test_who_has_left_the_fleet_does_not_count_as_down(self) -> None:
+        """web-1 and web-3 were hit; of the two that are left, web-2 is up."""
+        state = with_policy("set/web", ALL_DOWN)
+        started(state, schedule(state, "web-1", "web-3"))
+        rest = [vm for vm in state.fleet.vms.values() if vm.name not in ("web-0", "web-3")]
+        do(state, ApplyFleet(declaration(*rest, digest="2")))
+        with_policy("set/web", ALL_DOWN, state)
+        assert seen(schedule(state, "web-2", number=2)) == WAITS
+
     def test_deletes_are_approved_too(self) -> None:
         state = with_policy("scale-set/batch", ALL_DOWN)
         started(state, schedule(state, "batch_0", "batch_1"))

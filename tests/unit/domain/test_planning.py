@@ -13,7 +13,7 @@ from duenotice.domain.apply import apply
 from duenotice.domain.due import next_due
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
-from duenotice.domain.maintenance import Maintenance, Status, StepStatus
+from duenotice.domain.maintenance import MOST, Maintenance, Status, StepStatus
 from duenotice.domain.planning import A_RULE_FAILED, halted
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import restore, take
@@ -153,6 +153,10 @@ class TestBeginning:
             do(state, structs.replace(c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS), **change))
         assert refusal.value.hint
         assert take(state) == before
+
+    @pytest.mark.parametrize("most", [{"settle": 7 * 86_400 * SECOND}, {"at_once": MOST}, {"failures_allowed": MOST}])
+    def test_the_most_that_may_be_asked_for_is_taken(self, most: dict[str, int]) -> None:
+        assert maintain(listening(), "web-0", **most).status is RUNNING
 
     def test_a_second_maintenance_on_the_same_set_is_refused(self) -> None:
         state = listening()

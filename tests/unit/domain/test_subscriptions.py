@@ -220,3 +220,6 @@ def test_what_is_set_aside_is_limited() -> None:
     note(state, 2000, given_up=given_up(*range(1, MOST_SET_ASIDE + 3)))
     kept = state.subscriptions[made.id]
     assert (len(kept.set_aside), kept.set_aside[0].position, kept.forgotten) == (MOST_SET_ASIDE, 3, 2)
+    note(state, 2010, given_up=given_up(2005))
+    kept = state.subscriptions[made.id]
+    assert (len(kept.set_aside), kept.set_aside[0].position, kept.forgotten) == (MOST_SET_ASIDE, 4, 3)

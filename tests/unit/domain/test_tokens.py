@@ -78,6 +78,13 @@ def test_the_last_admin_cannot_lock_everybody_out() -> None:
     assert first.id not in state.tokens
 
 
+def test_the_only_token_that_there_is_stays() -> None:
+    state = State()
+    first = create(state)
+    with pytest.raises(Conflict, match="last admin token"):
+        do(state, c.RevokeToken(first.id), NOW)
+
+
 def test_each_role_may_do_what_the_smaller_ones_may() -> None:
     allowed = [[needed for needed in Role if role.covers(needed)] for role in Role]
     assert allowed == [list(Role)[:1], list(Role)[:2], list(Role)[:3], [Role.FOLLOWER]]
