@@ -1,14 +1,16 @@
 """When an approval that could not be delivered is sent again; what agents do as a whole is in `tests/agent`."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from duenotice.agent.agent import Agent
-from duenotice.agent.cases import fingerprint
+from duenotice.agent.cases import LedgerRecord, fingerprint
 from duenotice.agent.config import read_config
-from duenotice.agent.plan import Approve, AskPeers, PeerNews, Step, plan
+from duenotice.agent.plan import Approve, AskPeers, PeerNews, Prepare, Recover, Step, plan
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.client import AsyncMetadataClient, MetadataError
 from duenotice.wire.seen_document import SeenDocument, SeenEvent
@@ -17,15 +19,26 @@ from tests.unit.agent.build import ID, ME, cases, event, record, seen
 CONFIG = f'[metadata]\nname = "{ME}"\n[approval]\npolicy = "own"\n[[rules]]\nhandlers = ["drain"]\n'
 HANDLER = '[handlers.drain]\nkind = "command"\nprepare = ["/hooks/drain"]\n'
 WIDER = event(resources=(ME, "web-1"))
+GONE = record("returning", reason="gone")
 
 
-def ready(folder: Path, of: SeenEvent, service: str = "http://127.0.0.1:9") -> Agent:
+def ready(folder: Path, of: SeenEvent, client: AsyncMetadataClient | None = None) -> Agent:
     """An agent that has prepared for this event, and recorded it."""
     recorder = Recorder(Pretended(cases(seen(of), record("preparing", "drain", of), record("prepared", "drain", of))))
-    client = AsyncMetadataClient(service)
+    client = client or AsyncMetadataClient("http://127.0.0.1:9")
     agent = Agent(read_config(CONFIG + HANDLER), recorder, client, folder)
     agent.document = SeenDocument(1, (of,))
     return agent
+
+
+@asynccontextmanager
+async def client_of(
+    answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[AsyncMetadataClient]:
+    """A client of a service that answers so."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, AsyncMetadataClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
+        yield client
 
 
 def test_an_approval_is_sent_again_while_nothing_has_changed(tmp_path: Path) -> None:
@@ -60,6 +73,65 @@ def test_no_approval_is_sent_again_by_a_vm_that_does_not_lead_any_more(tmp_path:
     assert not agent._still_approves(ID)
 
 
+def test_an_answer_that_comes_after_the_start_it_has_caused_still_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What we approve may be seen as started first; the approval is recorded all the same (S12)."""
+    monkeypatch.setattr("duenotice.agent.agent.ON_ITS_WAY", 60.0)
+
+    async def scene() -> str:
+        asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            asked.set()
+            await may_answer.wait()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+
+        async with client_of(take) as client:
+            agent = ready(tmp_path, event(), client)
+            approving = asyncio.ensure_future(agent._approve(Approve(ID)))
+            await asked.wait()
+            agent.recorder.append(seen(event("Started")))
+            approving.cancel()
+            await asyncio.sleep(0)
+            may_answer.set()
+            await asyncio.wait({approving})
+            return agent.recorder.cases[ID].approved
+
+    assert asyncio.run(scene()) == fingerprint(event())
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "withdrawn"),
+    [
+        (Prepare, (), False),
+        (Approve, (), False),
+        (Prepare, (GONE,), True),
+        (Approve, (GONE,), True),
+        (Recover, (GONE,), False),
+        (Approve, (seen(event("Started")),), True),
+        (Prepare, (seen(event("Started")),), False),
+    ],
+)
+def test_what_is_under_way_for_an_event_that_is_gone_ends_but_for_the_way_back(
+    kind: type[Step], more: tuple[LedgerRecord, ...], withdrawn: bool, tmp_path: Path
+) -> None:
+    """S12, S15."""
+    agent = ready(tmp_path, event())
+    agent.recorder.append(*more)
+    assert agent._is_withdrawn((kind, ID)) is withdrawn
+
+
+def test_a_drill_is_there_although_no_document_has_it(tmp_path: Path) -> None:
+    """S14: work for an event that the last document does not have is not begun; a drill is in none."""
+    agent, drill = ready(tmp_path, event()), event(event_id="DRILL-1")
+    agent.recorder.append(seen(drill, drill=True))
+    agent.document = SeenDocument(2, ())
+    assert (agent._is_there("DRILL-1"), agent._is_there(ID)) == (True, False)
+
+
 def test_the_answers_of_peers_count_for_one_approval_only(tmp_path: Path) -> None:
     """H04: when it could not be delivered, they are asked again; they may have changed their minds."""
     key = tmp_path / "key"
@@ -74,9 +146,8 @@ def test_the_answers_of_peers_count_for_one_approval_only(tmp_path: Path) -> Non
         writer.close()
 
     async def scene() -> list[Step]:
-        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
-        async with server:
-            agent = ready(tmp_path, WIDER, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        async with client_of(refuse) as client:
+            agent = ready(tmp_path, WIDER, client)
             agent.use(config)
             agent._news[ID] = PeerNews(fingerprint(WIDER), frozenset({"web-1"}))
             assert plan(agent.recorder.cases, agent.view()) == [Approve(ID)]

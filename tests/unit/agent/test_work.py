@@ -5,7 +5,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -298,6 +298,58 @@ def test_a_task_that_runs_is_not_begun_again_and_one_that_failed_pauses():
         return begun
 
     assert asyncio.run(scene()) == ["x", "x"]
+
+
+class Noted(Backoff):
+    """Writes down after how many failures it was asked for a pause; there is none."""
+
+    asked: ClassVar[list[int]] = []
+
+    def after(self, failures: int) -> float:
+        self.asked.append(failures)
+        return 0.0
+
+
+def test_each_failure_makes_the_pause_longer_and_a_success_makes_it_short_again():
+    """A handler that fails once a day is tried again as soon as on the first day (S15)."""
+    Noted.asked.clear()
+
+    async def scene() -> None:
+        tasks = Tasks(lambda: None)
+        for fails in (True, True, True, False, True):
+
+            async def work(fails: bool = fails) -> None:
+                if fails:
+                    raise Later
+
+            tasks.start("key", work, Noted(1.0, 60.0))
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+    asyncio.run(scene())
+    assert Noted.asked == [0, 1, 2, 0]
+
+
+def test_a_failure_is_remembered_only_as_long_as_somebody_asks_about_it():
+    """Events come and go for years (S24)."""
+    begun: list[str] = []
+
+    async def scene() -> list[int]:
+        tasks, counts = Tasks(lambda: None), []
+
+        async def fails() -> None:
+            begun.append("x")
+            raise Later
+
+        for still_wanted in (True, False, False):
+            tasks.start("key", fails)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            tasks.forget({"key"}.__contains__ if still_wanted else set().__contains__)
+            counts.append(len(begun))
+        return counts
+
+    assert asyncio.run(scene()) == [1, 1, 2]
 
 
 def test_a_hung_task_holds_up_no_other():

@@ -155,7 +155,7 @@ class TestBeginning:
         assert take(state) == before
 
     @pytest.mark.parametrize("most", [{"settle": 7 * 86_400 * SECOND}, {"at_once": MOST}, {"failures_allowed": MOST}])
-    def test_the_most_that_may_be_asked_for_is_taken(self, most: dict[str, int]) -> None:
+    def test_the_most_that_may_be_asked_for_is_taken(self, most: dict[str, Any]) -> None:
         assert maintain(listening(), "web-0", **most).status is RUNNING
 
     def test_a_second_maintenance_on_the_same_set_is_refused(self) -> None:
