@@ -1,8 +1,8 @@
 """Commits the mistakes of `tools/mutants/*.toml` in a scratch copy of our sources, one by one: do the tests notice?
 
-python -m tools.mutate               # all of them, a table and a summary at the end
-python -m tools.mutate --of domain   # those of tools/mutants/domain.toml
-python -m tools.mutate --only D15    # one
+python -m tools.mutate                    # all of them, a table and a summary at the end
+python -m tools.mutate --of domain        # those of tools/mutants/domain.toml
+python -m tools.mutate --only domain-15   # one
 """
 
 import argparse
@@ -177,7 +177,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _line(mutant: Mutant, verdict: Verdict) -> str:
     by = f"{verdict.outcome.value} {verdict.said}"
-    return f"{mutant.id:5} {mutant.file:28} {mutant.rule:9} {verdict.seconds:5.1f} s  {mutant.what}\n      {by}"
+    return f"{mutant.id:11} {mutant.file:28} {mutant.rule:9} {verdict.seconds:5.1f} s  {mutant.what}\n      {by}"
 
 
 def _summarize(chosen: Sequence[Mutant], verdicts: Sequence[Verdict]) -> None:

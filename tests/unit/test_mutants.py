@@ -22,8 +22,9 @@ def test_there_are_enough_of_them_and_each_has_an_id() -> None:
 def test_it_can_be_made_in_the_sources_of_today(mutant: Mutant) -> None:
     """Its old text is there exactly once, what comes of it can be read by Python, and its tests are there."""
     source = (SOURCES / mutant.file).read_text()
-    assert ast.dump(ast.parse(mutated(source, mutant))) != ast.dump(ast.parse(source))
-    assert mutant.tests
+    made = mutated(source, mutant)
+    assert made != source and ast.parse(made)
+    assert mutant.tests or mutant.equivalent
     for test in mutant.tests:
         file, *names = test.partition("[")[0].split("::")
         code = (ROOT / file).read_text()

@@ -133,7 +133,7 @@ def test_a_drill_is_there_although_no_document_has_it(tmp_path: Path) -> None:
 
 
 def test_the_answers_of_peers_count_for_one_approval_only(tmp_path: Path) -> None:
-    """H04: when it could not be delivered, they are asked again; they may have changed their minds."""
+    """H04: when it could not be delivered, they are asked again, for by then one of them may not be ready any more."""
     key = tmp_path / "key"
     key.write_text("0123456789abcdef")
     key.chmod(0o600)

@@ -342,7 +342,7 @@ def test_a_failure_is_remembered_only_as_long_as_somebody_asks_about_it():
             raise Later
 
         for still_wanted in (True, False, False):
-            tasks.start("key", fails)
+            tasks.start("key", fails, Backoff(3600.0, 3600.0))
             for _ in range(3):
                 await asyncio.sleep(0)
             tasks.forget({"key"}.__contains__ if still_wanted else set().__contains__)
