@@ -1,8 +1,10 @@
 """A snapshot is the state: what is restored is what was folded (S3, S4)."""
 
+from datetime import timedelta
+
 from hypothesis import given
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, Mark
 from duenotice.domain import agenda
 from duenotice.domain import commands as c
 from duenotice.domain.decide import decide
@@ -13,15 +15,23 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.scope import scope_of
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventStarted
+from duenotice.domain.subscription import PushFormat
+from duenotice.domain.token import Role
+from duenotice.domain.transitions import EventStarted, RequestAnswered
 from duenotice.domain.windowed import WINDOW_ENDED
 from tests.unit.domain.build import (
+    DAY,
     NOW,
     SECOND,
+    VMS,
+    declaration,
     do,
+    id_of,
     listening,
+    maintain,
     schedule,
     state_of,
+    take_in,
     tick,
 )
 from tests.unit.domain.stories import POLICIES, STEPS, Step, run, window_of
@@ -45,6 +55,27 @@ def test_what_is_restored_is_what_was_folded(steps: list[Step], policy: Policy) 
     state = state_of()
     now = run(state, steps, policy)
     assert view(restore(take(state)), now) == view(state, now)
+
+
+def test_every_field_of_a_snapshot_comes_back() -> None:
+    """A field that a restart forgets would break a promise long after it: here each of them says something."""
+    state = listening()
+    schedule(state, "alone")
+    do(state, c.ApplyFleet(declaration(*(vm for vm in VMS if vm.name != "zonal"), digest="2")))
+    schedule(state, "spot", number=2)
+    do(state, c.CancelEvent(id_of(2)))
+    do(state, c.ApplyFleet(declaration(*(vm for vm in VMS if vm.name not in ("zonal", "spot")), digest="3")))
+    do(state, c.LiftIncarnations(1000))
+    do(state, c.MarkClock(Mark(NOW.at, NOW.steady)))
+    (step, *_) = maintain(state, "web-0", number=3).steps
+    do(state, c.CancelEvent(step.event_id or ""))
+    do(state, c.CreateToken("token", "edge", Role.FOLLOWER, "digest"))
+    do(state, c.CreateSubscription(id_of(4), "https://r/", PushFormat.EVENTGRID, secret="s" * 16))
+    do(state, c.ClaimPushes("process"))
+    take_in(state, [RequestAnswered("key", "fingerprint", NOW.at + timedelta(days=1), b"", NOW.steady + DAY)])
+    taken = take(state)
+    assert [name for name in taken.__struct_fields__ if not getattr(taken, name)] == []
+    assert take(restore(taken)) == taken
 
 
 @given(STEPS, STEPS, POLICIES)

@@ -131,6 +131,12 @@ def test_it_wants_types_and_places(asks: dict[str, Any], wanted: bool) -> None:
     assert create(state, 2, **asks).wants(event) is wanted
 
 
+def test_a_scale_set_is_wanted_with_all_of_its_placement_groups() -> None:
+    state = listening()
+    event = schedule(state, "batch_100")
+    assert create(state, 2, groups=("scale-set/batch",)).wants(event)
+
+
 def test_a_paused_one_is_resumed_by_asking_its_receiver_again() -> None:
     """A day begins anew for what has waited meanwhile."""
     state = state_of()
