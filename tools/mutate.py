@@ -79,9 +79,12 @@ def mutated(source: str, mutant: Mutant) -> str:
 
 @contextmanager
 def scratch(like: Path) -> Iterator[Path]:
-    """A directory with a copy of a package; compiled files stay valid, because the copies have the same times."""
+    """A directory with a copy of a package; compiled files stay valid, because the copies have the same times.
+
+    A copy of a copy has the same files, which costs nothing; our sources themselves are copied indeed.
+    """
     with tempfile.TemporaryDirectory(prefix="duenotice-mutant-") as made:
-        shutil.copytree(like, Path(made) / "duenotice")
+        shutil.copytree(like, Path(made) / "duenotice", copy_function=shutil.copy2 if like == SOURCES else os.link)
         yield Path(made)
 
 
@@ -92,9 +95,11 @@ def try_out(mutant: Mutant, like: Path = SOURCES, seconds: float = SECONDS) -> V
     with scratch(like) as copy:
         file = copy / "duenotice" / mutant.file
         try:
-            file.write_text(mutated(file.read_text(), mutant))
+            wrong = mutated(file.read_text(), mutant)
         except (OSError, ValueError) as error:
             return Verdict(Outcome.BROKEN, str(error))
+        file.unlink()  # not the one that other copies have too
+        file.write_text(wrong)
         for compiled in file.parent.glob(f"__pycache__/{file.stem}.*"):
             compiled.unlink()  # Python compares times in whole seconds
         return run(mutant.tests, copy, seconds)
@@ -103,9 +108,9 @@ def try_out(mutant: Mutant, like: Path = SOURCES, seconds: float = SECONDS) -> V
 def run(tests: Iterable[str], copy: Path, seconds: float) -> Verdict:
     """Run tests in a process of its own that imports the copy, until the first that fails."""
     begun = monotonic()
-    plugins = (f"-p{name}" for name in PLUGINS)
+    options = ["-xq", "--tb=line", "--hypothesis-seed=0", f"--basetemp={copy}/tmp", *(f"-p{name}" for name in PLUGINS)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-xq", "--tb=line", "--hypothesis-seed=0", *plugins, *tests],
+        [sys.executable, "-m", "pytest", *options, *tests],
         cwd=ROOT,
         env=os.environ
         | {
