@@ -29,7 +29,14 @@ SOURCES = ROOT / "src" / "duenotice"
 CATALOGUE = Path(__file__).with_name("mutants")
 SECONDS = 120.0
 """A suite that takes longer hangs. Each takes a few seconds."""
-PLUGINS = ("tools.mutate", "pytest_timeout", "_hypothesis_pytestplugin", "duenotice.pytest_plugin", "no:cacheprovider")
+PLUGINS = (
+    "tools.mutate",
+    "duenotice.pytest_plugin",
+    "_hypothesis_pytestplugin",
+    "pytest_timeout",
+    "xdist.plugin",  # tests/conftest.py sets its marker
+    "no:cacheprovider",
+)
 """No others: to load all that are installed takes as long as most suites."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
 """The line of pytest for a test that failed. A file that cannot be imported has no `::`: no test has judged it."""
@@ -139,7 +146,7 @@ def _judged(code: int, told: str) -> tuple[Outcome, str]:
         return Outcome.SURVIVED, ""
     if code == 1 and (failed := _FAILED.search(told)) is not None:
         return Outcome.KILLED, failed[1]
-    why = [line for line in told.splitlines() if "Error" in line or line.startswith("ERROR")] or told.splitlines()[-1:]
+    why = [line for line in told.splitlines() if re.search("Error|Failed:", line)] or told.splitlines()[-1:]
     return Outcome.BROKEN, f"no test could judge it: {(why or ['nothing was said'])[0].strip()[:150]}"
 
 
