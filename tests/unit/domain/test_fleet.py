@@ -34,3 +34,11 @@ def test_without_a_healthy_host_a_vm_moves_elsewhere() -> None:
 
 def test_a_moved_vm_is_the_same_vm_on_another_host() -> None:
     assert Vm("a", "10.0.0.1", host="h").on("i") == Vm("a", "10.0.0.1", host="i")
+
+
+def test_two_vms_that_change_their_addresses_with_each_other_are_both_found() -> None:
+    """A09: each by the one that it has now, whichever comes first."""
+    fleet = state_of(Vm("a", "10.0.0.1"), Vm("b", "10.0.0.2")).fleet
+    fleet.put(Vm("a", "10.0.0.2"))
+    fleet.put(Vm("b", "10.0.0.1"))
+    assert {address: vm.name for address, vm in fleet.by_address.items()} == {"10.0.0.1": "b", "10.0.0.2": "a"}

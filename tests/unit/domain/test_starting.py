@@ -123,6 +123,16 @@ class TestOneUpdateDomainAtATime:
         started(state, schedule(state, "web-0", number=1))
         assert started(state, schedule(state, "web-2", number=2)).phase is Phase.STARTED
 
+    def test_of_several_at_once_the_last_to_end_lets_go(self) -> None:
+        state, later = listening(), NOW.after(300 * SECOND)
+        started(state, schedule(state, "web-0", number=1))
+        started(state, schedule(state, "web-2", number=2, now=later), later)
+        held = schedule(state, "web-1", number=3)
+        approve(state, held)
+        for passed, phase in ((600, Phase.SCHEDULED), (900, Phase.STARTED)):
+            tick(state, NOW.after(passed * SECOND))
+            assert self.phases(state)[held.id] is phase
+
     def test_another_set_or_placement_group_is_no_obstacle(self) -> None:
         state = listening()
         started(state, schedule(state, "web-0", number=1))
