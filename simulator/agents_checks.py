@@ -147,10 +147,12 @@ class AgentChecker(VmWatcher, Watcher):
     def born(self, life: AgentLife) -> None:
         self._life, self._document, self._before = life, None, None
         self._asked_at = self.vm.loop.time()
+        self.vm.write_down("agent starts")
         self.say("agent starts")
 
     def died(self, why: str) -> None:
         self._trouble_at = self.vm.loop.time()
+        self.vm.write_down("agent is gone:", why)
         self.say(f"agent is gone: {why}")
 
     def booted(self) -> None:
@@ -183,6 +185,8 @@ class AgentChecker(VmWatcher, Watcher):
 
     def asked(self, method: str, target: str) -> None:
         now = self.vm.loop.time()
+        if method != "CONNECT":
+            self.vm.write_down("asks", method, target)
         if method == "POST":
             return
         self.polls += method == "GET"
@@ -197,7 +201,9 @@ class AgentChecker(VmWatcher, Watcher):
         now = self.vm.loop.time()
         if document is not self._document and document != self._document:
             self._before, self._document, self._read_at = self._document, document, now
-            self.say(f"reads document {document.incarnation}: {', '.join(map(_short, document.events.values()))}")
+            told = f"reads document {document.incarnation}: {', '.join(map(_short, document.events.values()))}"
+            self.vm.write_down(told)
+            self.say(told)
         hit = {key: event for key, event in document.events.items() if self.name in event.resources}
         for event_id in self._met - hit.keys():
             self._gone_at[event_id] = now
@@ -240,7 +246,9 @@ class AgentChecker(VmWatcher, Watcher):
 
     def ended(self, run: HookRun) -> None:
         now = self.vm.loop.time()
-        self.say(f"hook {run.handler} {run.phase} {run.event_id} ends: {run.code}")
+        told = f"hook {run.handler} {run.phase} {run.event_id} ends: {run.code}"
+        self.vm.write_down(told)
+        self.say(told)
         self._busy_at[run.handler] = now + (LONGEST_PAUSE if run.code == CALL_AGAIN else 0.0)
         self._active[run.handler] -= 1
         pair = self._pairs.get((run.event_id, run.handler))
@@ -305,6 +313,7 @@ class AgentChecker(VmWatcher, Watcher):
                 self.wrong("S15", f"{run.handler} is put back for {run.event_id} while {event_id} needs it")
 
     def approving(self, event_id: str) -> None:
+        self.vm.write_down("approves", event_id)
         self.say(f"approves {event_id}")
         events = [event for event in self._event(event_id) if event.status == "Scheduled"]
         if not events:

@@ -125,7 +125,7 @@ def begin_agents(world: "World", count: int) -> list[str]:
 def _agent(world: "World", address: str) -> AgentVm:
     checker = AgentChecker(say_to=world.say, broken=world.broken)
     door = NetworkDoor(world, address, checker)
-    vm = checker.vm = AgentVm(world.loop, address, door, checker, world.seed, named=False)
+    vm = checker.vm = AgentVm(world.loop, address, door, checker, world.seed, world.transcripts, named=False)
     vm.counts = world.faults.counts
     return vm
 

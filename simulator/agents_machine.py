@@ -19,6 +19,7 @@ from simulator.agents_disk import Disk, DiskFile
 from simulator.agents_line import Door, WorldClient
 from simulator.loop import Killed, VirtualLoop
 from simulator.machine import Machine, Process
+from simulator.transcripts import Transcripts
 
 RESTART_AFTER = 2.0
 """As systemd's unit of the agent says."""
@@ -136,6 +137,8 @@ class AgentLife(Process):
         self.on_death.append(self._end_hooks)
 
     def start_program(self, argv: Sequence[str], environment: Mapping[str, str], stdin: bytes) -> HookRun:
+        told = sorted(f"{key}={value}" for key, value in environment.items() if key.startswith("DUENOTICE_"))
+        self.vm.write_down("runs", *argv, f"{told}:", data=stdin)
         run = HookRun(self.vm, self, argv, json.loads(stdin))
         self.hooks = [each for each in self.hooks if not each.is_over] + [run]
         self.vm.watcher.started(run)
@@ -178,8 +181,16 @@ class AgentVm:
     """A machine, its supervisor, and one agent after another."""
 
     def __init__(
-        self, loop: VirtualLoop, name: str, door: Door, watcher: VmWatcher, seed: object, named: bool = True
+        self,
+        loop: VirtualLoop,
+        name: str,
+        door: Door,
+        watcher: VmWatcher,
+        seed: object,
+        transcripts: Transcripts,
+        named: bool = True,
     ) -> None:
+        self._transcripts = transcripts
         self.loop, self.name, self.door, self.watcher, self.seed = loop, name, door, watcher, seed
         self.machine, self.disk = Machine(name, loop), Disk()
         self.config = config_of(name if named else "")
@@ -200,6 +211,18 @@ class AgentVm:
     def later(self, seconds: float, work: Callable[..., Any], *args: Any) -> None:
         """Something that happens to the machine, whatever its processes do."""
         self.loop.call_later(seconds, work, *args, context=self._outside.copy())
+
+    def write_down(self, *about: object, data: bytes = b"") -> None:
+        """Add to the transcript of what agents do."""
+        self._transcripts.agents.add(self.name, *about, data=data)
+
+    def write_down_files(self) -> None:
+        """All files that are left at the end."""
+        for name, file in sorted(self.disk.names.items()):
+            if name.startswith(LEDGER):
+                self._transcripts.ledger(self.name, name, file.data)
+            else:
+                self.write_down("has a file", f"{name}:", data=file.data)
 
     def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -287,7 +310,10 @@ class AgentVm:
     # Its ledger
 
     def _before_write(self, name: str, data: bytes) -> int | None:
-        if not name.startswith(LEDGER) or self._dying is None:  # the ledger, or the one that replaces it
+        if not name.startswith(LEDGER):  # the ledger, or the one that replaces it
+            return None
+        self._transcripts.ledger(self.name, name, data)
+        if self._dying is None:
             return None
         at = 0
         for line in data.splitlines(keepends=True):

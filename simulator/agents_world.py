@@ -23,6 +23,7 @@ from simulator.agents_service import ScriptedService, ToldEvent
 from simulator.border import real_seconds, world_of
 from simulator.faults import TABLE, Action, Faults
 from simulator.loop import Stuck, VirtualLoop
+from simulator.transcripts import DIGESTS_ONLY, Digests, Recording, Transcripts
 
 BUSY, CALM = 900.0, 500.0
 """Seconds with faults, and seconds in which everything must come right."""
@@ -36,14 +37,18 @@ LITTLE_LEDGER = 6_000
 class AgentWorld:
     """What actions find around them."""
 
-    def __init__(self, seed: int, loop: VirtualLoop, faults: Faults, trace: list[str] | None) -> None:
+    def __init__(
+        self, seed: int, loop: VirtualLoop, faults: Faults, trace: list[str] | None, recording: Recording
+    ) -> None:
+        self.transcripts = Transcripts(loop.time, recording)
         self.seed, self.loop, self.faults = seed, loop, faults
         dice = Random(f"{seed}/world")
         self.checker = AgentChecker(name="vm-0", trace=trace)
         self.service = ScriptedService(loop, "vm-0", self.checker)
         self.service.holds = dice.random() < 0.7
         self.service.on_start = self._impact
-        self.vm = self.checker.vm = AgentVm(loop, "vm-0", self.service, self.checker, seed, dice.random() < 0.7)
+        named = dice.random() < 0.7
+        self.vm = self.checker.vm = AgentVm(loop, "vm-0", self.service, self.checker, seed, self.transcripts, named)
         self.agents = [self.vm]
 
     def dice(self, name: str) -> Random:
@@ -79,6 +84,7 @@ class AgentResult(NamedTuple):
     polls: int
     trace: list[str]
     actions: list[Action]
+    digests: Digests
 
 
 def drawn(seed: int, seconds: float = BUSY, without: Collection[str] = ()) -> list[Action]:
@@ -113,13 +119,15 @@ def _troubles() -> list[str | tuple[str, ...]]:
     return ["event-postponed", "event-cancelled", "answer-unavailable", "vm-disk-read-only", rest]
 
 
-def play(seed: int, actions: Sequence[Action] | None = None, tracing: bool = False) -> AgentResult:
+def play(
+    seed: int, actions: Sequence[Action] | None = None, tracing: bool = False, recording: Recording = DIGESTS_ONLY
+) -> AgentResult:
     """Play one world."""
     chosen = drawn(seed) if actions is None else list(actions)
     trace: list[str] | None = [] if tracing else None
     small = LITTLE_LEDGER if seed % 2 else ledger.COMPACT_ABOVE
     with world_of(seed) as loop, patch.object(ledger, "COMPACT_ABOVE", small):
-        world = AgentWorld(seed, loop, Faults(), trace)
+        world = AgentWorld(seed, loop, Faults(), trace, recording)
         loop.call_later(0.1, world.vm.start)
         for action in chosen:
             loop.call_at(action.at, world.do, action)
@@ -133,8 +141,10 @@ def play(seed: int, actions: Sequence[Action] | None = None, tracing: bool = Fal
         for failure in loop.failures:
             if "Killed" not in failure:
                 world.checker.wrong("alive", failure)
+        world.vm.write_down_files()
     counts = world.faults.counts + Counter(world.vm.counts) + Counter(world.service.counts)
-    return AgentResult(seed, BUSY + CALM, world.checker.violations, counts, world.checker.polls, trace or [], chosen)
+    checker, digests = world.checker, world.transcripts.digests
+    return AgentResult(seed, BUSY + CALM, checker.violations, counts, checker.polls, trace or [], chosen, digests)
 
 
 def cut_down(seed: int, actions: Sequence[Action], promise: str) -> list[Action]:

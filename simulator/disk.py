@@ -65,7 +65,8 @@ class Disk:
         self.backup: list[Row] | None = None
         self.on_kill: Callable[[], None] = lambda: None
         self.came_true: Callable[[str], None] = lambda _: None
-        self.on_commit: Callable[[Sequence[Record], float], None] = lambda *_: None
+        self.on_commit: Callable[[Sequence[Record], Sequence[Row], float], None] = lambda *_: None
+        self.on_snapshot: Callable[[Row], None] = lambda _: None
         self.log: dict[int, Committed] = {}
         """Each record that is stored now, with when it was decided."""
 
@@ -97,7 +98,7 @@ class Disk:
         self.unsynced = []
         self.rows += rows
         self.log.update((record.position, Committed(record, begun)) for record in records)
-        self.on_commit(records, begun)
+        self.on_commit(records, rows, begun)
         if trouble is Trouble.KILL_AFTER:
             self._kill()
         if trouble is Trouble.SYNC_LIES:
@@ -114,7 +115,7 @@ class Disk:
             records = [RECORDS.unpack(row) for row in rows]
             self.rows += rows
             self.log.update((record.position, Committed(record, self.machine.world_time)) for record in records)
-            self.on_commit(records, self.machine.world_time)
+            self.on_commit(records, rows, self.machine.world_time)
 
     def lose_power(self) -> None:
         """Nothing that was not synced is safe, and notes may be older than they were."""
@@ -211,7 +212,9 @@ class DiskJournal(MemoryJournal):
         if self._disk.is_full:
             raise Unavailable("The disk is full.", hint="Make room.")
         super().save_snapshot(snapshot)
-        self._disk.snapshot = self._snapshot
+        if (row := self._snapshot) is not None and row is not self._disk.snapshot:
+            self._disk.snapshot = row
+            self._disk.on_snapshot(row)
 
 
 def _lift_in(records: Iterable[Record]) -> Record | None:

@@ -30,6 +30,8 @@ async def call(url: str, *, body: bytes = b"", headers: Mapping[str, str] | None
     """As `http_call.call`: the request arrives, whatever becomes of who sent it."""
     check_alive()
     outside, sent = OUTSIDE.get(), headers or {}
+    told = sorted(f"{name}: {value}" for name, value in sent.items())
+    outside.world.transcripts.answered.add("impact", url, f"{told}:", data=body)
     answer: asyncio.Future[HttpAnswer] = asyncio.get_running_loop().create_future()
     outside.world.begin(
         outside.post(OWNER.get(), sent["Idempotency-Key"], int(sent["Duenotice-Attempt"]), body, answer)
@@ -48,8 +50,10 @@ def _driver(settings: ServeSettings, engine: Engine, data_dir: Path | None) -> D
 
 def _spawn_wrapper(stdin: int, environment: dict[str, str]) -> int:
     check_alive()
-    size = os.fstat(stdin).st_size
-    return commands_of(MACHINE.get()).spawn(json.loads(os.pread(stdin, size, 0)), environment)
+    size, commands = os.fstat(stdin).st_size, commands_of(MACHINE.get())
+    task, told = json.loads(os.pread(stdin, size, 0)), sorted(f"{key}={value}" for key, value in environment.items())
+    commands.outside.world.transcripts.answered.add("impact", task["command"], f"{told}:", data=task["input"].encode())
+    return commands.spawn(task, environment)
 
 
 async def _end_of(pid: int) -> None:

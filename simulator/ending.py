@@ -10,6 +10,7 @@ from duenotice.domain.scope import scope_of
 from simulator.agents_in_world import heal_agents, settle_agents
 from simulator.clients import FAILURES, poll
 from simulator.machine import BEGIN
+from simulator.sweep import sweep
 
 if TYPE_CHECKING:
     from simulator.world import World
@@ -25,6 +26,7 @@ NOTICE = 603.0
 
 async def come_to_rest(world: "World") -> None:
     """Heal, and hold the world against the liveness list."""
+    await sweep(world, waits=False)
     await _heal(world)
     world.judge.check_promises()
     await _let_all_end(world)
@@ -34,6 +36,7 @@ async def come_to_rest(world: "World") -> None:
     world.judge.check_looks()
     _check_bounds(world)
     await settle_agents(world)
+    await sweep(world, waits=True)
 
 
 async def _heal(world: "World") -> None:

@@ -25,7 +25,7 @@ class Judge:
         self._scopes: dict[str, set[str]] = defaultdict(set)
         self._event_scopes: dict[str, set[str]] = defaultdict(set)
         self._approved: set[str] = set()
-        self._gone: set[str] = set()
+        self.gone: set[str] = set()
         self._looks: set[tuple[int, bytes]] = set()
         self._raised: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self._refused: set[str] = set()
@@ -78,7 +78,7 @@ class Judge:
             case t.EventStarted(event):
                 self._approved.add(event.id)
             case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
-                self._gone.add(event_id)
+                self.gone.add(event_id)
 
     def _mark(self, description: str, resources: tuple[str, ...]) -> None:
         """Each act of an operator says its number, so it can be told what came of it."""
@@ -110,7 +110,7 @@ class Judge:
             self._broken(f"S16: {address} approved {event_id}, which never was, and was told that it did")
         elif not self._scopes[address] & self._event_scopes[event_id]:
             self._broken(f"S16: {address} approved {event_id} of {self._event_scopes[event_id]}")
-        elif event_id not in self._approved | self._gone:
+        elif event_id not in self._approved | self.gone:
             self._broken(f"S17: {address} approved {event_id} and was told so, but it still waits")
 
     # --- what operators were answered ---
@@ -147,9 +147,9 @@ class Judge:
         """S17, S19: an event that was cancelled or approved, as an operator was told, is so."""
         _, _, rest = target.partition("/v1/events/")
         event_id, _, verb = rest.partition("/")
-        if verb == "cancel" and event_id not in self._gone:
+        if verb == "cancel" and event_id not in self.gone:
             self._broken(f"S19: {event_id} was answered as cancelled, and is still there")
-        if verb == "approve" and event_id not in self._approved | self._gone:
+        if verb == "approve" and event_id not in self._approved | self.gone:
             self._broken(f"S17: {event_id} was answered as approved, and still waits")
 
     def check_promises(self) -> None:

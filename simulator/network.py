@@ -56,6 +56,10 @@ class Network:
         self._apps: dict[str, tuple[Process, App]] = {}
         self.on_written: Callable[[Process, str, bytes, bytes], None] = lambda *_: None
         """Told of each answer when its node has written it: process, address, request, answer."""
+        self.on_rest: Callable[[Process, str, bytes], None] = lambda *_: None
+        """Told of bytes for an address that are no whole answer, at the end of their connection."""
+        self.on_called: Callable[[str, str, str, str, HttpAnswer], None] = lambda *_: None
+        """Told of each answer of an operator's port when it is there: who asked, node, method, target, answer."""
         self._wires: dict[tuple[str, str], Wire] = {}
         self._calls: dict[OperatorCall, None] = {}
 
@@ -68,6 +72,11 @@ class Network:
     def open_operator(self, node: str, process: Process, app: App) -> None:
         """The operator's port of a node can be asked from now on."""
         self._apps[node] = process, app
+
+    def operator_app(self, node: str, process: Process) -> App | None:
+        """What answers at the operator's port of this process of a node."""
+        owner, app = self._apps.get(node, (None, None))
+        return app if owner is process else None
 
     def close(self, node: str, process: Process) -> None:
         """No connection is taken any more, and those that are open break."""
@@ -129,7 +138,7 @@ class Network:
     def new_wire(self, address: str, node: str) -> "Wire":
         """A new connection."""
         process, door = self._doors[node]
-        return Wire(process, door, address, self.on_written)
+        return Wire(process, door, address, self.on_written, self.on_rest)
 
     async def call(
         self,
@@ -255,7 +264,9 @@ class OperatorCall:
 
     async def _serve(self, app: App) -> None:
         answer = await served(app, self._scope, self._body)
-        network, dice = self._network, self._dice
+        network, dice, scope = self._network, self._dice, self._scope
+        target = b"?".join(filter(None, (scope["raw_path"], scope["query_string"]))).decode()
+        network.on_called(self._who, self._node, scope["method"], target, answer)
         lost = network.faults.happens("answer-lost", network.chances["answer-lost"], dice)
         if not lost and not network.is_cut(self._node, self._who):
             network.loop.call_later(network.delay(dice), self._end, answer, context=Context())
@@ -326,20 +337,23 @@ class Wire(asyncio.Transport):
         door: Door,
         address: str,
         written: Callable[[Process, str, bytes, bytes], None],
+        rest: Callable[[Process, str, bytes], None],
     ) -> None:
         super().__init__()
-        self._written, self._asked = written, b""
+        self._written, self._rest, self._asked = written, rest, b""
         self._is_connected = False
         self.process, self.is_closed = process, False
         self.waiting: Callable[[bytes], None] | None = None
         self._address = address
-        self._came = b""
+        self._came, self._told = b"", 0
+        """What came for the last request, and how many bytes of it somebody was told of."""
         self._failed: Callable[[Exception], None] = lambda _: None
         self.connection = Connection(door)
 
     def send(self, data: bytes, came: Callable[[bytes], None], failed: Callable[[Exception], None]) -> None:
         """Send a request from outside; when the node has written a whole answer, `came` is told."""
-        self.waiting, self._failed, self._came, self._asked = came, failed, b"", data
+        self._tell_rest()
+        self.waiting, self._failed, self._came, self._told, self._asked = came, failed, b"", 0, data
         self.process.soon(self._receive, data)
 
     def _receive(self, data: bytes) -> None:
@@ -360,6 +374,7 @@ class Wire(asyncio.Transport):
     def broken(self) -> None:
         """The node is gone, or has closed the connection; what came of an answer is all there is."""
         self.is_closed = True
+        self._tell_rest()
         waiting, self.waiting = self.waiting, None
         if waiting is not None and self._came:
             waiting(self._came)
@@ -372,7 +387,7 @@ class Wire(asyncio.Transport):
         """Bytes for the client."""
         self._came += data
         if self.waiting is not None and is_whole(self._came):
-            waiting, self.waiting = self.waiting, None
+            waiting, self.waiting, self._told = self.waiting, None, len(self._came)
             self._written(self.process, self._address, self._asked, self._came)
             waiting(self._came)
 
@@ -393,8 +408,14 @@ class Wire(asyncio.Transport):
             self.broken()
             self.process.soon(self._lost)
 
+    def _tell_rest(self) -> None:
+        rest, self._told = self._came[self._told :], len(self._came)
+        if rest:
+            self._rest(self.process, self._address, rest)
+
     def _lost(self) -> None:
         self.is_closed = True
+        self._tell_rest()
         if self._is_connected:
             self._is_connected = False
             self.connection.connection_lost(None)

@@ -4,7 +4,6 @@ Documents and answers are taken when a node has written them: from then on they 
 journal, as the audit trail has them; they count from when the first VM could see them. Time is the world's own.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -268,11 +267,6 @@ class Observatory:
     def scheduled(self) -> Iterable[Event]:
         """Live events that have not started."""
         return [event for event in self.live.values() if event.phase is Phase.SCHEDULED]
-
-    def digest(self) -> str:
-        """All that came to pass, to compare two runs of one seed."""
-        rows = [(place, repr(stored.record), stored.decided, stored.visible) for place, stored in self.log.items()]
-        return json.dumps(rows)
 
 
 def _truth(stored: Stored, moment: float) -> Instant:

@@ -11,6 +11,7 @@ from simulator.border import real_seconds, world_of
 from simulator.border import run as run_in
 from simulator.drivers import KINDS as DRIVERS
 from simulator.faults import Action, Faults, drawn
+from simulator.transcripts import DIGESTS_ONLY, Digests, Recording
 from simulator.world import Shape, World
 
 
@@ -26,7 +27,7 @@ class Outcome(Struct, frozen=True):
     records: int
     answers: dict[str, int]
     violations: tuple[str, ...]
-    digest: str
+    digests: Digests
 
     @property
     def speed(self) -> float:
@@ -90,23 +91,31 @@ def run(
     keep: Collection[int] | None = None,
     trace: bool = False,
     shape: Shape | None = None,
+    recording: Recording = DIGESTS_ONLY,
 ) -> Outcome:
     """One world from its beginning to its end, or to the first broken promise."""
     shape = shape or shape_of(seed, hours)
     actions = actions_of(seed, shape, without)
     chosen = [action for action in actions if keep is None or action.number in keep]
-    return lived(seed, shape, chosen, without, trace)
+    return lived(seed, shape, chosen, without, trace, recording)
 
 
 def lived(
-    seed: int, shape: Shape, actions: Sequence[Action], without: Collection[str] = (), trace: bool = False
+    seed: int,
+    shape: Shape,
+    actions: Sequence[Action],
+    without: Collection[str] = (),
+    trace: bool = False,
+    recording: Recording = DIGESTS_ONLY,
 ) -> Outcome:
     """What comes of a world in which this is done."""
     begun, faults = real_seconds(), Faults(without)
     with world_of(seed) as loop:
-        world = World(seed, shape, loop, faults, trace)
+        world = World(seed, shape, loop, faults, trace, recording)
         failure = _failure(lambda: run_in(loop, world.live(actions)))
         violations = (*world.violations, *failure)
+        for vm in world.agents:
+            vm.write_down_files()
         return Outcome(
             seed,
             loop.time(),
@@ -117,7 +126,7 @@ def lived(
             len(world.observatory.log),
             {str(status): count for status, count in sorted(world.judge.answers.items())},
             violations,
-            world.digest,
+            world.transcripts.digests,
         )
 
 

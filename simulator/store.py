@@ -6,7 +6,7 @@ journal had come, so it can tell when the store has lost something (N14), and ne
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import Context
+from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,8 +33,9 @@ from duenotice.operator_api.way_to_leader import WayToLeader
 from simulator.machine import BEGIN, Machine
 from simulator.network import Network
 
+ASIDE: ContextVar[bool] = ContextVar("aside", default=False)
+"""Whether what runs now only looks on (`sweep`): its calls take no time, and no dice are thrown for them."""
 T = TypeVar("T")
-
 STORE = "store"
 ROUND = 0.002
 """Seconds that a call takes."""
@@ -65,7 +66,7 @@ class SharedStore(MemoryMembers):
         self.late: Callable[[], None] | None = None
         self.copies: deque[Copy] = deque(maxlen=6)
         self.backup: Copy | None = None
-        self.on_commit: Callable[[Sequence[Record], float], None] = lambda *_: None
+        self.on_commit: Callable[[Sequence[Record], Sequence[Row], float], None] = lambda *_: None
 
     def copy(self) -> Copy:
         """What there is now."""
@@ -124,6 +125,10 @@ class StoreLine:
     def call(self, work: Callable[[], T]) -> T:
         """One call: it may not get there, or its answer may not come back."""
         network, faults, store = self._network, self._network.faults, self._store
+        if ASIDE.get():
+            if store.is_away or network.is_cut(self._node, STORE) or network.is_cut(STORE, self._node):
+                raise Unavailable("The store cannot be reached.", hint="Wait.")
+            return work()
         dice = network.dice(f"{self._node}/store")
         if store.is_away or network.is_cut(self._node, STORE):
             self._machine.latency = dice.uniform(0.01, 2.0)
@@ -181,7 +186,7 @@ class StoreLine:
                 store.written_on = store.origin
             self._stored_on = store.origin
             self.is_copy = self.is_copy and not lifts(records)
-            store.on_commit(records, begun)
+            store.on_commit(records, store.journal._rows[-len(records) :], begun)
 
         if store.holds_next:
             store.holds_next, store.late = False, work

@@ -5,7 +5,6 @@ all faults are over, and what must come true then is checked.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -15,9 +14,12 @@ from typing import Any
 
 from duenotice.bootstrap.cluster import ClusterStore
 from duenotice.bootstrap.ports import NOWHERE
+from duenotice.domain.transitions import Record
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.ports import Journal
 from duenotice.errors import Damaged, DuenoticeError
+from duenotice.http_call import HttpAnswer
+from duenotice.journal.codec import Row
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.settings import ServeSettings
 from simulator import cluster_faults, node_faults, operators
@@ -38,6 +40,7 @@ from simulator.node import Node
 from simulator.observatory import Observatory
 from simulator.operators import Operator
 from simulator.store import Copy, Known, NodeStore, SharedStore
+from simulator.transcripts import DIGESTS_ONLY, Recording, Transcripts
 
 __all__ = ["Shape", "World", "cluster_faults", "node_faults", "operators"]
 
@@ -80,12 +83,20 @@ class Shape:
 class World:
     """What actions find around them."""
 
-    def __init__(self, seed: int, shape: Shape, loop: VirtualLoop, faults: Faults, trace: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        shape: Shape,
+        loop: VirtualLoop,
+        faults: Faults,
+        trace: bool = False,
+        recording: Recording = DIGESTS_ONLY,
+    ) -> None:
         self.seed, self.shape, self.loop, self.faults = seed, shape, loop, faults
+        self.transcripts = Transcripts(loop.time, recording)
         self._trace = trace
         self._context = copy_context()
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        self._history = hashlib.sha256()
         self._marks = 0
         self._restored_at = BEGIN, 0.0
         self._stale: dict[str, dict[str, str]] = {}
@@ -109,7 +120,8 @@ class World:
         self.outside = Outside(self, shape.driver)
         self._context.run(OUTSIDE.set, self.outside)
         self.nodes: dict[str, Node] = {}
-        self.network.on_written = self._written
+        self.network.on_written, self.network.on_rest = self._written, self._write_rest
+        self.network.on_called = self.answered_operator
         self._make_nodes()
         self.followers = {name: Follower(self, name) for name in "uvwxy"[: shape.followers]}
 
@@ -180,19 +192,34 @@ class World:
         return service.token if service is not None and service.token else "none"
 
     def _written(self, process: Process, address: str, request: bytes, answer: bytes) -> None:
-        self._history.update(b"%f %s %s" % (self.loop.time(), address.encode(), answer))
+        line = request.partition(b"\r\n")[0].decode("latin-1")
+        self.transcripts.answered.add(_name_of(process), "answers", address, f"{line!r}:", data=answer)
         service = process.service
         if service is not None:
             # Whose address it is has been lost too: there it is still as it was.
             then = self._stale.get(_word_of(process))
             self.observatory.written(service.state.position, address, request, answer, then)
 
-    @property
-    def digest(self) -> str:
-        """Names all that was answered and stored: the same for each run of a seed."""
-        history = self._history.copy()
-        history.update(self.observatory.digest().encode())
-        return history.hexdigest()
+    def _write_rest(self, process: Process, address: str, rest: bytes) -> None:
+        self.transcripts.answered.add(_name_of(process), "writes to", address, "no whole answer:", data=rest)
+
+    def answered_operator(self, who: str, node: str, method: str, target: str, answer: HttpAnswer) -> None:
+        """The operator's port of a node has answered. What nodes and followers ask each other is their own affair."""
+        if who in ("operator", "sweep"):
+            headers = sorted(f"{name}: {value}" for name, value in answer.headers.items())
+            text = f"{answer.status} {headers}:"
+            self.transcripts.answered.add(node, "answers", who, method, target, text, data=answer.body)
+
+    def _stored(self, records: Sequence[Record], rows: Sequence[Row], decided: float) -> None:
+        self.transcripts.rows("record", rows, decided)
+        self.observatory.stored(records, decided)
+
+    def _lose_after(self, position: int) -> None:
+        self.transcripts.stored.add("everything after record", position, "is lost")
+        self.observatory.lost_after(position)
+
+    def _snapshot_stored(self, row: Row) -> None:
+        self.transcripts.rows("snapshot", [row], self.loop.time())
 
     # --- nodes ---
 
@@ -205,7 +232,7 @@ class World:
     def _make_cluster(self) -> None:
         dice = self.dice("nodes")
         self.store = SharedStore()
-        self.store.on_commit = self.observatory.stored
+        self.store.on_commit = self._stored
         self._notes = notes = dict[str, Known]()
 
         def open_store(node: Node) -> tuple[Journal | None, ClusterStore | None]:
@@ -242,7 +269,7 @@ class World:
                 self._restored_at = self._set_walls_right()
                 self.judge.forget()
                 self.has_lost = True
-                self.observatory.lost_after(kept)
+                self._lose_after(kept)
 
         self.later(away, back)
 
@@ -291,7 +318,8 @@ class World:
         dice = self.dice("nodes")
         machine = Machine("a", self.loop, drift=dice.uniform(-5e-5, 5e-5))
         self.disk = Disk(machine, self.dice("disk"))
-        self.disk.on_commit, self.disk.came_true = self.observatory.stored, self.faults.count
+        self.disk.on_commit, self.disk.came_true = self._stored, self.faults.count
+        self.disk.on_snapshot = self._snapshot_stored
         self.disk.on_kill = lambda: self.kill(self.nodes["a"], dice.uniform(0.5, 60))
         self._add_node("a", machine, self._open_disk)
 
@@ -404,7 +432,7 @@ class World:
         self.has_lost = True
         kept = self.disk.restore()
         self._note_stale(kept)
-        self.observatory.lost_after(kept)
+        self._lose_after(kept)
         self.start_later(node, away)
 
     async def mend_disk(self, away: float) -> None:
@@ -454,6 +482,11 @@ class World:
         self.say(f"#{action.number}", f"{kind.name}: {kind.says}")
         if kind.do(self, Random(f"{self.seed}/action/{action.number}")) is not False:
             self.faults.count(kind.name)
+
+
+def _name_of(process: Process) -> str:
+    """The node or follower that a process is a life of."""
+    return process.name.partition("-")[0]
 
 
 def _word_of(process: Process) -> str:

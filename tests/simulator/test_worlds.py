@@ -15,6 +15,7 @@ from simulator.border import real_seconds
 from simulator.faults import TABLE, Action
 from simulator.runs import SHAPES, Outcome, cut_down, lived, run, shape_of
 from simulator.tiers import short_world
+from simulator.transcripts import Digests
 from simulator.world import Shape
 from tests.support.seed import SEED
 
@@ -49,13 +50,13 @@ def test_the_same_seed_gives_the_same_history_byte_for_byte() -> None:
     """Also in another process, where sets of texts have another order."""
     sys.stdout.write(f"DUENOTICE_SEED={SEED}\n")
     again = (
-        f"from simulator.runs import run; from simulator.world import Shape; print(run({SEED}, shape={SMALL}).digest)"
+        f"from simulator.runs import run; from simulator.world import Shape; print(run({SEED}, shape={SMALL}).digests)"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": "."}
     here = Path(__file__).parents[2]
     ran = subprocess.run([sys.executable, "-c", again], cwd=here, env=environment, capture_output=True, text=True)
     first, second = run(SEED, shape=SMALL), run(SEED, shape=SMALL)
-    assert first.digest == second.digest == ran.stdout.strip(), ran.stderr
+    assert f"{first.digests}" == f"{second.digests}" == ran.stdout.strip(), ran.stderr
 
 
 def test_a_world_gives_back_all_that_was_in_it() -> None:
@@ -118,7 +119,7 @@ def test_what_a_small_world_prints_replays_it(kind: tuple[int, str, int], monkey
 
     def noted(seed: int, *_: object, shape: Shape | None = None) -> Outcome:
         lives.append((seed, shape))
-        return Outcome(seed, 0.0, 0.0, 0, {}, 0, 0, {}, (), "")
+        return Outcome(seed, 0.0, 0.0, 0, {}, 0, 0, {}, (), Digests())
 
     monkeypatch.setattr(runs, "run", noted)
     name = short_world(7, *kind).replay.removeprefix("python -m simulator --seed 7 --shape ")
