@@ -74,6 +74,17 @@ class Waits(BaseException):
         self.work = work
 
 
+class NumberedTask(asyncio.Task[Any]):
+    """Its hash is a number, so a set of tasks has the same order in each run; else that depends on where they are."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], loop: "VirtualLoop", **more: Any) -> None:
+        self._hash = next(loop.tasks)
+        super().__init__(work, loop=loop, **more)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """`time()` is in seconds since the world began."""
 
@@ -81,7 +92,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._timers: list[tuple[float, int, Handle]] = []
-        self._count = itertools.count()
+        self._count, self.tasks = itertools.count(), itertools.count()
+        self.set_task_factory(lambda loop, work, **more: NumberedTask(work, self, **more))
         self._is_over = False
         self._graves: list[set[asyncio.Task[Any]]] = []
         self._came: list[asyncio.Future[Any]] = []
