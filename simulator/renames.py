@@ -45,7 +45,7 @@ class Renames:
         return int(self._newest("format", (kind,), number))
 
     def mapped(self, kind: str, payload: bytes) -> Mapped:
-        """Stored bytes with the newest names; `kind` is where paths begin: `record`, `snapshot` or `ledger`."""
+        """Some bytes with the newest names; `kind` begins their paths: `record`, `snapshot`, `ledger` or `answer`."""
         try:
             plain = msgspec.json.decode(payload)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -65,14 +65,14 @@ class Renames:
         return value
 
     def _object(self, path: str, value: dict[str, Any]) -> dict[str, Any]:
-        paths = path, path
-        for key, inner in value.items():
-            if self._newest("field", (path,), key) == TAG_FIELD and isinstance(inner, str):
-                paths = path, f"{path}:{self._newest('tag', (f'{path}/{TAG_FIELD}',), inner)}"
-        names = {key: self._newest("field", paths, key) for key in value}
+        tag = next((key for key in value if self._newest("field", (path,), key) == TAG_FIELD), None)
+        kind = "" if tag is None else self._value(f"{path}/{TAG_FIELD}", value[tag])
+        whole = f"{path}:{kind}" if kind else path
+        names = {key: self._newest("field", (path, whole), key) for key in value}
         if len(set(names.values())) < len(names):
-            self.problems.append(f"At {paths[1]} the table of renames gives two fields one name: {names}")
-        return {names[key]: self._value(f"{paths[1]}/{names[key]}", inner) for key, inner in value.items()}
+            self.problems.append(f"At {whole} the table of renames gives two fields one name: {names}")
+        inner = {key: kind if key == tag else self._value(f"{whole}/{names[key]}", value[key]) for key in value}
+        return {names[key]: each for key, each in inner.items()}
 
     def _text(self, path: str, value: str) -> str:
         """Some texts are JSON again, or bytes that are: what an operator was answered, for example."""
@@ -96,9 +96,14 @@ class Renames:
 
     def _names(self, kind: str, path: str) -> Mapping[Any, Any]:
         if (names := self._known.get((kind, path))) is None:
-            fitting = [line for line in self.lines if line.kind == kind and fnmatchcase(path, line.where)]
+            fitting = [line for line in self.lines if line.kind == kind and _fits(line.where, path)]
             names = self._known[kind, path] = {line.old: line.new for line in fitting}
         return names
+
+
+def _fits(where: str, path: str) -> bool:
+    """What operators are answered is everybody's business: only lines that say so change its names."""
+    return fnmatchcase(path, where) and where.startswith("answer") == path.startswith("answer")
 
 
 def read(path: Path) -> Renames:

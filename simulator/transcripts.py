@@ -11,6 +11,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from duenotice.http_call import HttpAnswer
 from simulator.renames import Renames
 
 
@@ -73,6 +74,15 @@ class Transcripts:
     def digests(self) -> Digests:
         """The digests of all entries until now."""
         return Digests(self.answered.hexdigest(), self.stored.hexdigest(), self.agents.hexdigest())
+
+    def operator(self, about: Sequence[str], answer: HttpAnswer) -> None:
+        """An answer of the operator's API: every byte, but for fields that the table says are renamed there."""
+        headers = dict(answer.headers)
+        if headers.get("content-length") == str(len(answer.body)):
+            headers["content-length"] = "as it should be"
+        written, body = self._renames.mapped("answer", answer.body)
+        told = sorted(f"{name}: {value}" for name, value in headers.items())
+        self.answered.add(*about, answer.status, f"{told}, {written}:", data=body)
 
     def rows(self, kind: str, rows: Sequence[Any], decided: float) -> None:
         """Rows of the journal, as they are packed; `kind` is `record` or `snapshot`."""

@@ -206,9 +206,7 @@ class World:
     def answered_operator(self, who: str, node: str, method: str, target: str, answer: HttpAnswer) -> None:
         """The operator's port of a node has answered. What nodes and followers ask each other is their own affair."""
         if who in ("operator", "sweep"):
-            headers = sorted(f"{name}: {value}" for name, value in answer.headers.items())
-            text = f"{answer.status} {headers}:"
-            self.transcripts.answered.add(node, "answers", who, method, target, text, data=answer.body)
+            self.transcripts.operator((node, "answers", who, method, target), answer)
 
     def _stored(self, records: Sequence[Record], rows: Sequence[Row], decided: float) -> None:
         self.transcripts.rows("record", rows, decided)

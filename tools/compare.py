@@ -107,7 +107,6 @@ def run(one: Side, worlds: Sequence[str], renames: Path, entries: bool = False) 
             **{key: value for key, value in os.environ.items() if not key.startswith(("DUENOTICE_", "PYTHON"))},
             "PYTHONPATH": f"{one.folder / 'src'}:{one.folder}",
             "PYTHONHASHSEED": one.hash_seed,
-            "PYTHONDONTWRITEBYTECODE": "1",
         },
         capture_output=True,
         text=True,
