@@ -8,6 +8,7 @@ from zlib import crc32
 
 import pytest
 
+from duenotice.http_call import HttpAnswer
 from duenotice.journal.codec import Row
 from duenotice.operator_api.app import OperatorApi
 from simulator import ending, sweep
@@ -207,12 +208,30 @@ def test_names_are_found_wherever_they_are_stored(old: bytes, new: bytes, line: 
     ids=["order of keys", "kind of number", "text for a number", "spaces", "another escape", "MessagePack"],
 )
 def test_another_codec_is_another_digest(other: bytes) -> None:
-    assert stored(OLD) != stored(other)
+    """Also when names are replaced, for which rows are read and written again."""
+    for lines in ((), (Rename("field", "n", "m"),)):
+        assert stored(OLD, *lines) != stored(other, *lines)
 
 
 def test_another_checksum_and_another_format_are_another_digest() -> None:
     assert len({stored(OLD), stored(OLD, crc=crc32(OLD)), stored(OLD, format=11)}) == 3
     assert stored(OLD, FORMAT) == stored(OLD, FORMAT, format=11)
+
+
+def answered(body: bytes, *lines: Rename, length: int | None = None) -> str:
+    """The digest of one answer of the operator's API."""
+    transcripts = Transcripts(lambda: 0.0, Recording(Renames(lines)))
+    headers = {"content-length": str(len(body) if length is None else length)}
+    transcripts.operator(("a", "answers", "GET", "/v1/vms"), HttpAnswer(200, body, headers))
+    return transcripts.digests.answered
+
+
+def test_a_renamed_field_of_an_answer_is_equal_only_if_a_line_is_about_answers() -> None:
+    """The other length of such an answer is no difference, a wrong one is."""
+    old, new = b'{"items":[{"lane":1}]}', b'{"items":[{"group":1}]}'
+    line = Rename("field", "lane", "group", "answer/items")
+    assert answered(old, line) == answered(new, line) != answered(new, line, length=7)
+    assert answered(old, line._replace(where="*")) != answered(new, line._replace(where="*"))
 
 
 @pytest.mark.parametrize(

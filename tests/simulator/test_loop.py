@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from simulator.border import run, world_of
-from simulator.loop import Stuck
+from simulator.loop import Stuck, VirtualLoop
 from simulator.machine import MACHINE, Machine, Process
 
 
@@ -107,3 +107,12 @@ def test_each_machine_has_clocks_of_its_own() -> None:
         wrong.set_wall(3600)
         tasks = [Process(machine, "reader").begin(read()) for machine in (fast, wrong)]
         assert run(loop, asyncio.wait_for(asyncio.gather(*tasks), 2000)) == [(1110, "00:16"), (1100, "01:16")]
+
+
+def test_a_set_of_tasks_has_the_order_in_which_they_began() -> None:
+    """In each run: else what a node ends when it stops comes in another order each time."""
+    loop = VirtualLoop()
+    tasks = [loop.create_task(asyncio.sleep(0), name=str(number)) for number in range(50)]
+    assert [task.get_name() for task in set(tasks)] == [task.get_name() for task in tasks]
+    loop.run_until_complete(asyncio.wait(tasks))
+    loop.close()
