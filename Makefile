@@ -57,7 +57,7 @@ test: develop ## lint, then the tests of every day (as root on Debian it install
 	@$(MAKE) --no-print-directory serial-tests
 
 # Everything, in hours, with data from a seed of its own: all go on when one fails, and make names at the end which did.
-ALL := lint programs domain-tests parallel-tests three-nodes-tests serial-tests soak-tests test-monitoring test-az \
+ALL := lint programs domain-tests parallel-tests three-nodes-tests serial-tests mutants oracle soak-tests test-monitoring test-az \
 	test-container test-wheel test-units docs test-kubernetes
 test-all: export DUENOTICE_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 test-all: develop ## every test, in hours; ONLY='test-az docs' runs a part (as root on Debian it installs Debian packages)
@@ -79,6 +79,13 @@ parallel-tests: develop
 # Tests that measure run one after the other, when nothing else runs. Only their files are searched.
 serial-tests: develop
 	$(PYTEST) -m "serial and $(DAILY)" $$(grep -rlE 'mark\.serial' tests --include='test_*.py')
+
+mutants: develop
+	$(BIN)/python -m tools.mutate --jobs 2
+
+# 40 simulated worlds are the same each time; without that, no two commits could be compared.
+oracle: develop
+	$(BIN)/python -m tools.compare HEAD HEAD
 
 # The same tests against a service of three nodes, each request to a random one.
 THREE_NODES := tests/acceptance/test_C_approval.py tests/acceptance/test_waiting.py

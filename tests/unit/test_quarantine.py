@@ -27,7 +27,18 @@ def test_a_quarantined_test_runs_and_fails_nothing(tmp_path: Path) -> None:
     )
     (tmp_path / "quarantine.toml").write_text('[tests]\n"test_x.py::test_flaky" = "now and then"\n')
     (tmp_path / "test_x.py").write_text("def test_flaky(): assert 0\ndef test_broken(): assert 0\n")
-    whole = [sys.executable, "-m", "pytest", "-q", "-rx", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    whole = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rx",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
     done = subprocess.run(whole, cwd=ROOT.parent, capture_output=True, text=True, timeout=120, check=False)
     assert "1 failed, 1 xfailed" in done.stdout, done.stdout + done.stderr
     assert "quarantined: now and then" in done.stdout
