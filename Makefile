@@ -88,7 +88,7 @@ oracle: develop
 	$(BIN)/python -m tools.compare HEAD HEAD
 
 # The same tests against a service of three nodes, each request to a random one.
-THREE_NODES := tests/acceptance/test_C_approval.py tests/acceptance/test_waiting.py
+THREE_NODES := $(addprefix tests/acceptance/,test_C_approval.py test_F_enabling.py test_idempotency.py test_waiting.py)
 three-nodes-tests: develop
 	$(PYTEST) -p tests.support.three_nodes $(THREE_NODES)
 

@@ -1,5 +1,6 @@
 """What every test shares; must not start anything: suites bring their own fixtures."""
 
+import sys
 import tomllib
 from pathlib import Path
 
@@ -55,6 +56,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(group))
         if why := quarantined.get(f"{_name(item.path)}::{item.name.partition('[')[0]}"):
             item.add_marker(pytest.mark.xfail(reason=f"quarantined: {why}", strict=False))
+
+
+def pytest_sessionfinish() -> None:
+    """Nodes that are being stopped need threads, and Python starts none any more once it ends."""
+    if (node := sys.modules.get("tests.support.node")) is not None:
+        node.end_all()
 
 
 def _turn(path: Path) -> int:

@@ -63,14 +63,14 @@ def test_requests_behind_the_first_one_are_answered_after_it() -> None:
 
 
 def test_the_first_answer_may_be_late_and_only_the_first() -> None:
-    with running(replace(GENEROUS, first_answer_delay=1.0)) as world, Client(world) as first, Client(world) as second:
+    with running(replace(GENEROUS, first_answer_delay=3.0)) as world, Client(world) as first, Client(world) as second:
         begin = time.monotonic()
         first.send(POLL)
         assert first.is_silent(0.1)
         assert second.ask().body == NOTHING
-        assert time.monotonic() - begin < 1.0
+        assert time.monotonic() - begin < 3.0
         assert first.reply().body == NOTHING
-        assert time.monotonic() - begin >= 0.99
+        assert time.monotonic() - begin >= 2.99
 
 
 def test_the_first_answer_may_be_empty_and_only_the_first() -> None:

@@ -154,6 +154,7 @@ def test_a_client_that_never_reads_is_cut_off_at_its_deadline() -> None:
         eventually(lambda: world.server.connections == 0)
 
 
+@pytest.mark.serial
 def test_a_pipelining_client_does_not_starve_others(world: World) -> None:
     with Client(world) as greedy, Client(world, WEB_0) as modest:
         modest.ask()

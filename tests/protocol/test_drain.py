@@ -39,7 +39,7 @@ def test_waiting_polls_are_answered_with_what_there_is(world: World) -> None:
         reply = client.reply()
         assert (reply.status, reply.headers["connection"]) == (304, "close")
         assert client.is_closed()
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 10
 
 
 def test_a_request_that_has_begun_is_answered_and_told_that_it_was_the_last(world: World) -> None:

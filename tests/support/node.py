@@ -24,6 +24,12 @@ HEADER = {"Metadata": "true"}
 SECONDS = 30
 
 
+def end_all() -> None:
+    """Wait until all nodes that are being stopped have stopped."""
+    while _ENDING:
+        _ENDING.pop(0).result(SECONDS)
+
+
 def events_at(version: str = NEWEST) -> str:
     """The target of a request for the document of an api-version."""
     return f"/metadata/scheduledevents?api-version={version}"
