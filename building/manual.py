@@ -11,7 +11,7 @@ from duenotice.plain_text import one_line
 
 def pages(root: click.Command, name: str, date: str) -> Iterator[tuple[str, str]]:
     """Each page: its file name and its text."""
-    context = click.Context(root, info_name=name)
+    context = click.Context(root, info_name=name, **root.context_settings)
     subcommands = _subcommands(root, context)
     nouns = {noun: command for noun, command in subcommands.items() if name == "duenotice"}
     yield f"{name}.1", page(root, context, name, date, {} if nouns else subcommands, nouns)

@@ -6,6 +6,7 @@ read-only, its processes and control groups are its own, and unless all that is 
 """
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,7 +121,8 @@ def private_systemd(folder: Path, units: dict[str, str]) -> Iterator[PrivateSyst
 def _control_group(name: str) -> Iterator[Path]:
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     root = next((Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"), None)
-    group = (root or Path("/sys/fs/cgroup")) / f"duenotice-{name}"
+    # Several test processes have a folder of this name; the machine has one tree of control groups.
+    group = (root or Path("/sys/fs/cgroup")) / f"duenotice-{name}-{os.getpid()}"
     try:
         group.mkdir()
     except OSError:

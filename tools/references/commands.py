@@ -22,7 +22,7 @@ HIDDEN = {"--help", "--version"}
 
 def page() -> str:
     """The whole page."""
-    context = click.Context(duenotice, info_name="duenotice")
+    context = click.Context(duenotice, info_name="duenotice", **duenotice.context_settings)
     sections = [
         _section(command, click.Context(command, info_name=name, parent=context))
         for name, command in verbs(duenotice, context)

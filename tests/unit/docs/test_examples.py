@@ -27,7 +27,8 @@ def complaint(line: str) -> str:
     """What the program would not understand of a line; values are not looked at."""
     words = shlex.split(line)
     command: click.Command = duenotice
-    context = click.Context(duenotice, info_name="duenotice")
+    # With its settings: click keeps the help option of a command as the first context has it.
+    context = click.Context(duenotice, info_name="duenotice", **duenotice.context_settings)
     while words and isinstance(command, click.Group) and not words[0].startswith("-"):
         try:
             _, found, words = command.resolve_command(context, words)
