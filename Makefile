@@ -53,15 +53,15 @@ test test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: develop ## lint, then the tests of every day (as root on Debian it installs Debian packages)
 	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests
-	@$(MAKE) --no-print-directory --jobs parallel-tests three-nodes-tests
+	@$(MAKE) --no-print-directory --jobs parallel-tests three-nodes-tests smoke-tests
 	@$(MAKE) --no-print-directory serial-tests
 
 # Everything, in hours, with data from a seed of its own: all go on when one fails, and make names at the end which did.
-ALL := lint programs domain-tests parallel-tests three-nodes-tests serial-tests mutants oracle soak-tests test-monitoring test-az \
+ALL := lint programs domain-tests parallel-tests three-nodes-tests test-host serial-tests mutants oracle soak-tests test-monitoring test-az \
 	test-container test-wheel test-units docs test-kubernetes
 test-all: export DUENOTICE_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 test-all: develop ## every test, in hours; ONLY='test-az docs' runs a part (as root on Debian it installs Debian packages)
-	@$(MAKE) --no-print-directory --keep-going $(or $(ONLY),$(ALL)) DAILY='not soak and not kubernetes' \
+	@$(MAKE) --no-print-directory --keep-going $(or $(ONLY),$(ALL)) \
 		THREE_NODES='$(wildcard tests/acceptance/test_[A-G]_*.py) $(addprefix tests/acceptance/,test_idempotency.py \
 		test_maintenances.py test_operator_manners.py test_waiting.py)'
 
@@ -70,11 +70,15 @@ PYTEST = $(BIN)/pytest -q $(if $(DUENOTICE_SEED),--hypothesis-seed=$(DUENOTICE_S
 domain-tests: develop
 	$(PYTEST) tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-# Four processes, each takes the next file (tests/conftest.py). They wait more than they compute, so they are more than a
-# small machine has cores.
-DAILY := not soak and not kubernetes and (smoke or not host)
+# Four processes, each takes the next file in the order of tests/conftest.py. They wait more than they compute, so they
+# are more than a small machine has cores.
+DAILY := not soak and not kubernetes and not host
 parallel-tests: develop
-	$(PYTEST) -n 4 --dist loadgroup --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
+	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
+
+# Real guests run one after the other: each takes much of a small machine's memory.
+smoke-tests: develop
+	$(PYTEST) -m smoke tests/host
 
 # Tests that measure run one after the other, when nothing else runs. Only their files are searched.
 serial-tests: develop

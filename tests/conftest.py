@@ -18,12 +18,8 @@ settings.register_profile(
 )
 settings.load_profile("duenotice")
 
-ONE_AT_A_TIME = ("host",)
-"""Tests with one of these markers run in one process, one after the other: each takes most of the machine's memory."""
-
 LONGEST_FIRST = (
     "testkit/test_examples.py",
-    "host",
     "crash",
     "console/test_accessibility.py",
     "agents",
@@ -47,13 +43,11 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order and groups: pytest-xdist (`--dist loadgroup`) gives a group to one process, and a group is a file."""
+    """The order of the files, which the processes of pytest-xdist take one by one, and what is quarantined."""
     turns = {path: _turn(path) for path in {item.path for item in items}}
     items.sort(key=lambda item: turns[item.path])
     quarantined = tomllib.loads(QUARANTINE.read_text())["tests"]
     for item in items:
-        group = next((name for name in ONE_AT_A_TIME if item.get_closest_marker(name)), _name(item.path))
-        item.add_marker(pytest.mark.xdist_group(group))
         if why := quarantined.get(f"{_name(item.path)}::{item.name.partition('[')[0]}"):
             item.add_marker(pytest.mark.xfail(reason=f"quarantined: {why}", strict=False))
 

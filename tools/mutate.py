@@ -34,7 +34,6 @@ PLUGINS = (
     "duenotice.pytest_plugin",
     "_hypothesis_pytestplugin",
     "pytest_timeout",
-    "xdist.plugin",  # tests/conftest.py sets its marker
     "no:cacheprovider",
 )
 """No others: to load all that are installed takes as long as most suites."""

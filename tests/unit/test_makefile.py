@@ -1,8 +1,10 @@
 """What make says to somebody who has just cloned this, and whose machine lacks something."""
 
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,17 @@ def test_only_the_whole_benchmark_may_write_its_document(clone: Path) -> None:
         "bench": ".venv/bin/python -m benchmarks --write",
         "bench-quick": ".venv/bin/python -m benchmarks --quick",
     }
+
+
+def test_the_tests_of_a_file_share_a_process(clone: Path) -> None:
+    """What a file's fixtures start would else be started in each process, and its tests would meet each other there."""
+    (command,) = re.findall(r"pytest (.*) --ignore", make(clone, "-n", "parallel-tests").stdout)
+    for name in "abcdef":
+        tests = "".join(f"def test_{n}(): print('{name} in', os.getpid())\n" for n in range(9))
+        (clone / f"test_{name}.py").write_text(f"import os\n{tests}")
+    words = [sys.executable, "-m", "pytest", *shlex.split(command), "-rP", "-p", "no:cacheprovider", str(clone)]
+    done = subprocess.run(words, cwd=clone, capture_output=True, text=True, timeout=120, check=False)
+    ran = re.findall(r"^(\w) in (\d+)$", done.stdout, re.MULTILINE)
+    assert len(ran) == 6 * 9, done.stdout + done.stderr
+    assert len(set(ran)) == 6, "the tests of a file ran in several processes"
+    assert len({process for _, process in ran}) > 1
