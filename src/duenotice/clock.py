@@ -41,6 +41,15 @@ def seconds(micros: int) -> float:
     return micros / MICROS
 
 
+LAST_MOMENT = datetime.max.replace(microsecond=0, tzinfo=UTC)
+"""The last that a document can show."""
+
+
+def later(at: datetime, span: timedelta) -> datetime:
+    """That much later, or the last moment that there is: a clock that is far ahead stops no rule (S23)."""
+    return at + span if span <= LAST_MOMENT - at else LAST_MOMENT
+
+
 class Instant(NamedTuple):
     """One moment: `at` in aware UTC, `steady` in microseconds since the journal began."""
 
@@ -49,7 +58,7 @@ class Instant(NamedTuple):
 
     def after(self, micros: int) -> "Instant":
         """The instant that many microseconds later on an undisturbed clock."""
-        return self if micros == 0 else Instant(self.at + timedelta(microseconds=micros), self.steady + micros)
+        return self if micros == 0 else Instant(later(self.at, timedelta(microseconds=micros)), self.steady + micros)
 
 
 class Mark(NamedTuple):

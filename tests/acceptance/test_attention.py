@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import DEMO
+from tests.acceptance.test_windows import moment, window
 from tests.support.node import Node
 
 
@@ -68,6 +69,31 @@ def test_a_running_plan_tells_its_step_the_next_one_and_its_end(node: Node) -> N
     (between,) = attention(node)["plans"]
     assert (between["status"], between["under_way"], between["next"]["turn"]) == ("running", [], 1)
     assert between["progress"]["done"] == 1 and attention(node)["needed"] == 1  # only the silent VMs
+
+
+def test_what_comes_next_is_never_stale(node: Node) -> None:
+    """A new window, another event in the way and VMs that begin to listen change it, although the plan looks alike."""
+    node.enable("web-0")
+    plan_id = plan(node, window=window(node, 1, 40))["id"]
+
+    def seen() -> tuple[Any, Any]:
+        """As told, and as the outlook has it."""
+        (told,) = attention(node)["plans"]
+        timeline = node.operate(f"/v1/maintenances/{plan_id}/outlook", method="GET")["timeline"]
+        assert told["next"]["at"] == min(step["scheduled_at"] for step in timeline)
+        assert told["ends_at"] == max(step["ends_at"] for step in timeline)
+        return told["next"]["at"], told["ends_at"]
+
+    first = seen()
+    node.operate(f"/v1/maintenances/{plan_id}/pause")
+    node.operate(f"/v1/maintenances/{plan_id}/resume", {"window": window(node, 5, 44)})
+    later = seen()
+    assert later > first
+    event_id = node.schedule("Reboot", "web-0", not_before=moment(node, hours=6))
+    in_the_way = seen()
+    assert in_the_way != later
+    node.operate(f"/v1/events/{event_id}/cancel")
+    assert seen() == later
 
 
 def test_a_paused_and_a_failed_plan_need_somebody(node: Node) -> None:

@@ -19,6 +19,7 @@ from duenotice.clock import (
     SystemClock,
     boot_id,
     clock_from_name,
+    later,
     micros,
     micros_of,
     seconds,
@@ -49,6 +50,13 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(monkeypatch)
+
+
+def test_later_ends_with_the_last_moment_that_a_document_can_show() -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert later(last - timedelta(days=1), timedelta(hours=1)) == last - timedelta(hours=23)
+    assert later(last, timedelta(days=1)) == last
+    assert Instant(last, 5).after(7) == Instant(last, 12)
 
 
 def test_an_instant_moves_both_faces() -> None:

@@ -13,8 +13,9 @@ from starlette.responses import Response, StreamingResponse
 
 from duenotice.console.pages import PageRoute, Visit
 from duenotice.console.sentences import sentence, text_of
-from duenotice.console.words import address
+from duenotice.console.words import address, csv_cell
 from duenotice.errors import NotFound
+from duenotice.plain_text import one_line
 from duenotice.wire import operator as w
 from duenotice.wire.times import format_iso
 
@@ -100,9 +101,9 @@ def _moment(text: str) -> datetime | None:
 
 
 def as_lines(records: Sequence[w.Record]) -> bytes:
-    """Each record as a line of JSON, with its sentence."""
+    """Each record as a line of JSON, with its sentence; the escapes of what acts on a terminal are those of JSON."""
     told = ({"sentence": text_of(sentence(record)), **msgspec.to_builtins(record)} for record in records)
-    return b"".join(msgspec.json.encode(each) + b"\n" for each in told)
+    return "".join(one_line(msgspec.json.encode(each).decode()) + "\n" for each in told).encode()
 
 
 def as_csv(records: Sequence[w.Record]) -> bytes:
@@ -110,18 +111,13 @@ def as_csv(records: Sequence[w.Record]) -> bytes:
     return _csv([_row(record) for record in records])
 
 
-def _row(record: w.Record) -> tuple[str, ...]:
+def _row(record: w.Record) -> list[object]:
     said, details = text_of(sentence(record)), msgspec.json.encode(record.details).decode()
     cells = (str(record.position), format_iso(record.at), record.actor, record.action, record.event_id or "")
-    return tuple(map(_harmless, (*cells, said, details)))
+    return list(map(csv_cell, (*cells, said, details)))
 
 
-def _harmless(cell: str) -> str:
-    """Spreadsheets run what begins like a formula."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
-
-
-def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+def _csv(rows: Sequence[Sequence[object]]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()

@@ -3,16 +3,15 @@
 import csv
 import io
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from duenotice.console.charts import charts
 from duenotice.console.pages import PageRoute, Visit
-from duenotice.plain_text import one_line
+from duenotice.console.words import csv_cell
 from duenotice.wire.operator import History, PastDay, PastLife
-from duenotice.wire.times import format_iso
 
 SPANS = {"7d": 7, "30d": 30, "90d": 90, "365d": 365}
 DEFAULT_SPAN = "30d"
@@ -22,7 +21,6 @@ DAY_COLUMNS = ("day", "events", "failed", "cancelled", "promised_seconds", "give
 EVENT_COLUMNS = ("id", "type", "scope", "vms", "raised_at", "approved_at", "approved_by", "started_at", "ended_at",
                  "outcome", "promised_seconds", "given_seconds", "to_approval_seconds", "impact_seconds")  # fmt: skip
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A text that begins like this would be run by a spreadsheet."""
 
 
@@ -101,15 +99,6 @@ def _csv(name: str, columns: tuple[str, ...], rows: Iterable[list[object]]) -> R
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(columns)
-    writer.writerows([_plain(value) for value in row] for row in rows)
+    writer.writerows([csv_cell(value) for value in row] for row in rows)
     headers = {"Content-Disposition": f'attachment; filename="duenotice-{name}.csv"'}
     return Response(text.getvalue(), headers=headers, media_type="text/csv; charset=utf-8")
-
-
-def _plain(value: object) -> object:
-    """A value as a spreadsheet shows it and does not run it; control characters stay visible (S28)."""
-    if isinstance(value, datetime):
-        return format_iso(value)
-    if not isinstance(value, str):
-        return "" if value is None else value
-    return f"'{one_line(value)}" if value.startswith(_FORMULA) else one_line(value)

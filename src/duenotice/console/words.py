@@ -7,11 +7,12 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from duenotice.plain_text import lines
+from duenotice.plain_text import lines, one_line
 from duenotice.plain_text import natural as natural
 from duenotice.wire.duration import span
 from duenotice.wire.times import format_iso
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")
 
 
@@ -53,6 +54,15 @@ def plain(value: object) -> object:
     if not isinstance(value, str) or (shown := lines(value)) == value:
         return value
     return type(value)(shown)  # what is marked as HTML stays so
+
+
+def csv_cell(value: object) -> object:
+    """A value as a spreadsheet shows it and does not run it; control characters stay visible (S28)."""
+    if isinstance(value, datetime):
+        return format_iso(value)
+    if not isinstance(value, str):
+        return "" if value is None else value
+    return f"'{one_line(value)}" if value.startswith(_FORMULA) else one_line(value)
 
 
 def some(names: Sequence[str], most: int = 3) -> str:

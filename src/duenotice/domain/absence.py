@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, later
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, Phase
@@ -45,4 +45,4 @@ def _notice_ends_at(event: Event, now: Instant) -> datetime:
 
 
 def _as_late_as_its_notice(event: Event, now: Instant, spare: int) -> Event:
-    return moved_to(event, whole_second(_notice_ends_at(event, now) + timedelta(microseconds=spare)), now)
+    return moved_to(event, whole_second(later(_notice_ends_at(event, now), timedelta(microseconds=spare))), now)

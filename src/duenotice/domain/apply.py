@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
+from duenotice.clock import later
 from duenotice.domain import gone, indexes, plans_applied
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
@@ -192,7 +193,7 @@ def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.Ev
     event = _known(state, change.event_id, change.scope)
     if event.id in state.under_way:
         state.outcomes[event.id] = (_OUTCOMES[type(change)], _reason(state, event, change))
-    gone.keep(state.gone, state.gone_order, gone.GoneEvent(event.id, event.scope, state.at + gone.KEPT))
+    gone.keep(state.gone, state.gone_order, gone.GoneEvent(event.id, event.scope, later(state.at, gone.KEPT)))
     _leave(state, event)
 
 

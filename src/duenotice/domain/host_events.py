@@ -45,7 +45,9 @@ def degrade_host(state: State, command: c.DegradeHost, now: Instant, policy: Pol
     for vm in told:
         event_id = fresh_id(state, derived(command.seed, vm.name))
         event = event_on([vm], EventType.REDEPLOY, Cause.DEGRADED_HOST, event_id, now)
-        changes.append(t.EventRaised(notice.moved_to(event.with_(host=host.name), not_before, now)))
+        told_of = notice.moved_to(event.with_(host=host.name), not_before, now)
+        ends = max(told_of.notice_ends, now.steady + command.notice)  # its time of day may be the last that there is
+        changes.append(t.EventRaised(told_of.with_(notice_ends=ends)))
     return changes
 
 

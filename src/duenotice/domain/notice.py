@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from duenotice.clock import MICROS, Instant, micros_of, seconds
+from duenotice.clock import MICROS, Instant, later, micros_of, seconds
 from duenotice.domain.event import Event, EventType
 from duenotice.domain.fleet import Group
 from duenotice.errors import Refused
@@ -38,7 +38,7 @@ def checked(asked: datetime, now: Instant, notice: int, allowance: int = 0) -> d
 
     `allowance` is for the time until others can see it: notice counts from then on (S2).
     """
-    if asked > now.at + _FARTHEST:
+    if asked - now.at > _FARTHEST:
         raise Refused("NotBefore is more than a year ahead.", hint="Schedule it nearer to its time.")
     not_before = whole_second(asked)
     if not_before < now.after(notice + allowance).at:
@@ -54,7 +54,7 @@ def whole_second(moment: datetime) -> datetime:
     """The moment, or the next that a document can show."""
     if moment.microsecond == 0:
         return moment
-    return moment.replace(microsecond=0) + timedelta(seconds=1)
+    return later(moment.replace(microsecond=0), timedelta(seconds=1))
 
 
 def moved_to(event: Event, not_before: datetime, now: Instant) -> Event:

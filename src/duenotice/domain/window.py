@@ -78,6 +78,6 @@ def check(window: Window | None, now: Instant) -> Window | None:
         raise Refused("The window ends before it begins.", hint="Give its begin first, then its end.")
     if next_of(window, 0, now.at) == len(spans):
         raise Refused("The window is over already.", hint="Give one that ends in the future.")
-    if spans[0].begins > now.at + FARTHEST:
+    if spans[0].begins - now.at > FARTHEST:
         raise Refused("The window is more than a year ahead.", hint="Plan it nearer to its time.")
     return window

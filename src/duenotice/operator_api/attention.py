@@ -11,7 +11,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.clock import MICROS, Instant
+from duenotice.clock import MICROS, Instant, later
 from duenotice.domain.fleet import Condition
 from duenotice.domain.maintenance import Status, Step, StepStatus
 from duenotice.domain.preview import outlook
@@ -38,6 +38,11 @@ MOST_STEPS = 5
 MOST_NAMES = 5
 MOST_FORESEEN = 2000
 """Steps left up to which the end of a plan is looked for: larger plans take seconds, and this is asked often."""
+MOST_FORESEEN_VMS = 20_000
+"""The same for the VMs of all steps."""
+
+Sign = tuple[object, ...]
+"""What the future of a plan follows from, besides time: when it is the same as before, so is what comes next."""
 
 Ahead = tuple[o.StepGlance | None, datetime | None]
 """The next step of a plan, and its expected end."""
@@ -49,7 +54,7 @@ class Attentions(Resource):
     def __init__(self, engine: Engine, numbers: KnownNumbers) -> None:
         super().__init__(engine)
         self._numbers, self._lives = numbers, lives_of(engine)
-        self._ahead: dict[str, tuple[object, Ahead]] = {}
+        self._ahead: dict[str, tuple[Sign | None, Ahead]] = {}
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -60,18 +65,16 @@ class Attentions(Resource):
         """What failed or stands still, and all plans that are not over."""
         known, now = await self._lives.traces(self._engine), self._engine.clock.now()
         over = known.over()
-        seen = await self._engine.look(partial(_seen, numbers=self._numbers, over=over, now=now))
-        plans = [structs.replace(plan, **await self._foreseen(plan, now)) for plan in seen.plans]
+        seen, signs = await self._engine.look(partial(_seen, numbers=self._numbers, over=over, now=now))
+        plans = [structs.replace(plan, **await self._foreseen(plan, signs.get(plan.id), now)) for plan in seen.plans]
         return shown(structs.replace(seen, plans=tuple(plans)))
 
-    async def _foreseen(self, plan: o.PlanGlance, now: Instant) -> dict[str, object]:
-        """What comes next in a plan and when it should end: worked out again when something of it has changed."""
-        left = plan.progress["waiting"] + plan.progress["under-way"]
-        if plan.status != Status.RUNNING.value or left > MOST_FORESEEN:
+    async def _foreseen(self, plan: o.PlanGlance, sign: Sign | None, now: Instant) -> dict[str, object]:
+        """What comes next in a plan and when it should end: worked out again when something has changed for it."""
+        if sign is None:
             return {}
-        sign = structs.asdict(plan)
         before, ahead = self._ahead.get(plan.id, (None, (None, None)))
-        if before != sign or (ahead[1] is not None and ahead[1] <= now.at):
+        if before != sign or _has_come(ahead, now.at):
             ahead = await self._look_ahead(plan.id, now)
             self._ahead = {known: self._ahead[known] for known in islice(self._ahead, MOST_PLANS)}
             self._ahead[plan.id] = (sign, ahead)
@@ -97,7 +100,17 @@ class Attentions(Resource):
             return None, None  # too many ask at once: the next request tells
 
 
-def _seen(state: State, *, numbers: KnownNumbers, over: Iterable[EventTrace], now: Instant) -> o.Attention:
+def _has_come(ahead: Ahead, at: datetime) -> bool:
+    """Whether something of it should have happened by now."""
+    first, end = ahead
+    moments = (None if first is None else first.at, end)
+    return any(moment is not None and moment <= at for moment in moments)
+
+
+def _seen(
+    state: State, *, numbers: KnownNumbers, over: Iterable[EventTrace], now: Instant
+) -> tuple[o.Attention, dict[str, Sign]]:
+    """All but what comes next; with the signs of the plans of which that can be told."""
     whole = numbers.of(state).whole
     hosts = Counter(host.condition for host in state.fleet.hosts.values())
     ill = (host.name for host in state.fleet.hosts.values() if host.condition is not Condition.HEALTHY)
@@ -106,9 +119,10 @@ def _seen(state: State, *, numbers: KnownNumbers, over: Iterable[EventTrace], no
     stopped = sum(progress.plan.status is not Status.RUNNING for progress in plans)
     silent = whole.vms - whole.listening
     sick = hosts.total() - hosts[Condition.HEALTHY]
-    return o.Attention(
+    shown_plans = sorted(plans, key=_urgency)[:MOST_PLANS]
+    attention = o.Attention(
         needed=stopped + len(failed) + sick + (silent > 0),
-        plans=tuple(_plan(state, progress) for progress in sorted(plans, key=_urgency)[:MOST_PLANS]),
+        plans=tuple(_plan(state, progress) for progress in shown_plans),
         plans_in_all=len(plans),
         failed_events=len(failed),
         failures=tuple(map(_failure, failed[: -MOST_NAMES - 1 : -1])),
@@ -117,6 +131,21 @@ def _seen(state: State, *, numbers: KnownNumbers, over: Iterable[EventTrace], no
         vms=whole.vms,
         silent=silent,
     )
+    signs = {progress.plan.id: sign for progress in shown_plans if (sign := _sign(state, progress)) is not None}
+    return attention, signs
+
+
+def _sign(state: State, progress: Progress) -> Sign | None:
+    """None when the plan is too large to look ahead, or nothing comes by itself."""
+    if progress.plan.status is not Status.RUNNING or progress.waiting + progress.under_way > MOST_FORESEEN:
+        return None
+    left = [step for step in progress.steps if step.status in (StepStatus.WAITING, StepStatus.UNDER_WAY)]
+    if sum(len(step.resources) for step in left) > MOST_FORESEEN_VMS:
+        return None
+    scopes = [state.scopes.get(scope) for scope in dict.fromkeys(step.scope for step in left)]
+    events = [state.events[event_id] for scope in scopes if scope is not None for event_id in scope.events]
+    vms = [state.fleet.vms.get(name) for step in left for name in step.resources]
+    return progress.plan, left, [scope is not None and scope.enabled for scope in scopes], events, vms
 
 
 def _needs_a_look(progress: Progress, now: Instant) -> bool:
@@ -171,7 +200,7 @@ def _end(state: State, step: Step, now: Instant, usual: int) -> datetime:
         return now.at
     if event.impact_ends is not None:
         return now.after(max(0, event.impact_ends - now.steady)).at
-    return max(now.at, (event.started_at or event.not_before) + timedelta(microseconds=usual))
+    return max(now.at, later(event.started_at or event.not_before, timedelta(microseconds=usual)))
 
 
 def _failed_since(trace: EventTrace, since: datetime) -> bool:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, later
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, between, lives_of
@@ -43,7 +43,7 @@ class Timelines(Resource):
         known = await self._lives.traces(self._engine)
         now = self._engine.clock.now()
         since = moment_of(request, "from", now.at - timedelta(hours=1))
-        until = moment_of(request, "to", now.at + timedelta(days=7))
+        until = moment_of(request, "to", later(now.at, timedelta(days=7)))
         wanted, traces = _wanted(request), known.all()
 
         def write() -> o.Lives:

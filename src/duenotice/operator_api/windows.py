@@ -4,8 +4,9 @@ The journal keeps the moments, so that every node and every restart has the same
 (decision 0014).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from msgspec import structs
@@ -37,10 +38,14 @@ def _spans(asked: LocalTimes, now: datetime) -> Iterable[WindowSpan]:
     """All spans of a year from now on; the plan pauses when they have all passed."""
     zone = _zone(asked.zone)
     try:
-        found = [_span(asked, day, zone) for day in _days(asked, now.astimezone(zone).date())]
+        days = [day for day in _days(asked, now.astimezone(zone).date()) if _exists(day, zone)]
+        found = [span for day in days if _has_time(span := _span(asked, day, zone))]
     except (OverflowError, ValueError):
         raise Malformed("The window is out of range.", hint="Give a date that is nearer.") from None
-    return list(_apart(span for span in found if _has_time(span) and (asked.on or not span.is_over(now))))
+    if not found:
+        what, hint = ("this day", "another day") if not days else ("these times", "times that exist on that day")
+        raise Refused(f"The clocks of {asked.zone} skip {what}: nothing is left of the window.", hint=f"Give {hint}.")
+    return list(_apart(span for span in found if asked.on or not span.is_over(now)))
 
 
 def _days(asked: LocalTimes, today: date) -> list[date]:
@@ -51,14 +56,30 @@ def _days(asked: LocalTimes, today: date) -> list[date]:
 
 
 def _span(asked: LocalTimes, day: date, zone: tzinfo) -> WindowSpan:
-    """What these local times are on a day.
+    """What these local times are on a day, as far as they exist there."""
+    last_day = day if asked.ends > asked.begins else day + _DAY
+    return WindowSpan(_moment(day, asked.begins, zone), _moment(last_day, asked.ends, zone))
 
-    A time that the clocks skip is an hour later; of a time that comes twice the first is meant, so that a window never
-    ends later than somebody may have thought.
+
+def _moment(day: date, at: time, zone: tzinfo) -> datetime:
+    """A local time; one that the clocks skip is the moment at which they skip it.
+
+    Of a time that comes twice the first is meant, so that a window never ends later than somebody may have thought.
     """
-    begins = datetime.combine(day, asked.begins, zone)
-    ends = datetime.combine(day if asked.ends > asked.begins else day + _DAY, asked.ends, zone)
-    return WindowSpan(begins.astimezone(UTC), ends.astimezone(UTC))
+    local = datetime.combine(day, at, zone)
+    moment = local.astimezone(UTC)
+    if moment.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None):
+        return moment
+    after = moment.astimezone(zone).utcoffset()
+    before, behind = int(local.replace(fold=1).timestamp()), int(moment.timestamp())
+    seconds = range(before, behind)  # in between the clocks are changed
+    skip = bisect_left(seconds, True, key=lambda one: datetime.fromtimestamp(one, zone).utcoffset() == after)
+    return datetime.fromtimestamp(before + skip, UTC)
+
+
+def _exists(day: date, zone: tzinfo) -> bool:
+    """Not when a place has changed the side of the date line: Samoa had no 2011-12-30."""
+    return _moment(day, time.min, zone).astimezone(zone).date() == day
 
 
 def _has_time(span: WindowSpan) -> bool:

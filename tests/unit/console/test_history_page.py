@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.console.history_page import _plain
+from duenotice.console.words import csv_cell
 
 
 @pytest.mark.parametrize(
@@ -10,4 +10,4 @@ from duenotice.console.history_page import _plain
     [(None, ""), (1.5, 1.5), ("web-0", "web-0"), ("=1+1", "'=1+1"), ("@x", "'@x"), ("a\nb", r"a\nb")],
 )
 def test_a_text_is_shown_by_a_spreadsheet_and_not_run(value: object, written: object) -> None:
-    assert _plain(value) == written
+    assert csv_cell(value) == written

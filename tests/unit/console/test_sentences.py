@@ -96,3 +96,13 @@ def test_an_export_has_the_sentence_and_everything_else() -> None:
     row = as_csv([one]).decode()
     assert row.startswith("7,2026-03-01T12:00:00Z,token/=1+1,event-cancelled,")
     assert "\"'=1+1 cancelled event" in row and row.endswith("\r\n")
+
+
+def test_what_is_exported_has_no_control_characters() -> None:
+    """A terminal that prints the file is not cleared, and its text is not turned round (S28)."""
+    odd = "a\x1b[2J\x00\x7f\x9b\u202eb\r\n\tc"
+    one = record("event-cancelled", f"token/{odd}", ID, reason=odd, scope="set/web")
+    rows, lines = as_csv([one]).decode(), as_lines([one]).decode()
+    assert not [each for each in rows + lines if not (each.isprintable() or each in "\r\n")]
+    assert (rows.count("\r\n"), rows.count("\n"), lines.count("\n")) == (1, 1, 1)
+    assert msgspec.json.decode(lines)["details"]["reason"] == odd

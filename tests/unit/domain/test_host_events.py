@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from duenotice.clock import micros
+from duenotice.clock import LAST_MOMENT, Instant, micros
 from duenotice.domain.commands import (
     Command,
     DegradeHost,
@@ -13,6 +13,7 @@ from duenotice.domain.commands import (
     HoldHost,
     OperateVm,
     RepairHost,
+    Tick,
 )
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Condition
@@ -52,6 +53,17 @@ class TestDegradedHost:
             assert event.not_before == NOW.at + timedelta(days=7)
             assert event.approved_by == ""
         assert state.fleet.hosts["host-1"].condition is Condition.DEGRADED
+
+    def test_a_clock_at_the_last_date_that_there_is_breaks_no_rule_and_no_notice(self) -> None:
+        """The time of day cannot be told; steady time goes on (S1, S23)."""
+        state, last = listening(), Instant(LAST_MOMENT - timedelta(minutes=1), NOW.steady)
+        do(state, DegradeHost("host-3", 600 * SECOND, SEED), last)
+        (event,) = state.events.values()
+        assert (event.not_before, event.notice_ends) == (LAST_MOMENT, NOW.steady + 600 * SECOND)
+        do(state, Tick(), Instant(LAST_MOMENT, event.notice_ends - 1))
+        assert state.events[event.id].phase is Phase.SCHEDULED
+        do(state, Tick(), Instant(LAST_MOMENT, event.notice_ends))
+        assert state.events[event.id].phase is Phase.STARTED
 
     def test_higher_risk_gives_less_notice_and_the_commit_is_allowed_for(self) -> None:
         state = listening()

@@ -219,6 +219,19 @@ class TestProblems:
     def test_the_first_and_the_last_day_that_there_are_can_be_asked_for(self, node: Node, path: str) -> None:
         assert node.operator("GET", path).status == 200
 
+    def test_a_clock_at_the_end_of_all_dates_leaves_room_for_what_comes_later(self, fresh: Node) -> None:
+        """No call counts beyond the last date that there is."""
+        while (days := (datetime(9989, 12, 31, tzinfo=UTC) - fresh.now()).days) > 0:
+            fresh.advance(f"{min(days, 36_600)}d")
+        for path in ("/v1/timeline", "/v1/attention", "/v1/history", "/v1/event-table"):
+            assert fresh.operator("GET", path).status == 200, path
+        asked = {"on": ["set=web"], "type": "Reboot", "window": "daily 01:00-02:00", "settle": "7d"}
+        for path in ("/v1/maintenances?dry_run=true", "/v1/maintenances"):
+            assert fresh.operator("POST", path, asked).status in (200, 201), path
+        for path, body in (("/v1/hosts/host-1/degrade", {"notice": "7d"}), ("/v1/hosts/host-1/fail", {})):
+            assert fresh.operator("POST", path, body).status in (200, 201), path
+        assert is_problem(fresh.operator("POST", "/v1/clock/advance", {"by": "2d"}), 422)
+
     def test_every_refusal_of_ours_has_a_hint(self, node: Node) -> None:
         for path in ("/v1/events/x/cancel", "/v1/vms/db-0/evict", "/v1/hosts/host-9/fail"):
             assert node.operator("POST", path).json()["hint"]

@@ -57,9 +57,42 @@ def test_when_the_clocks_go_forward_a_window_is_an_hour_shorter() -> None:
     assert span == WindowSpan(at("2026-03-29T00:00"), at("2026-03-29T04:00"))
 
 
-def test_a_window_that_begins_at_a_time_that_is_skipped_begins_an_hour_later() -> None:
-    (span,) = spans("2026-03-29 02:30-06:00 Europe/Berlin")
-    assert span == WindowSpan(at("2026-03-29T01:30"), at("2026-03-29T04:00"))
+@pytest.mark.parametrize(
+    ("times", "begins", "ends"),
+    [
+        ("02:30-06:00", "01:00", "04:00"),
+        ("02:30-03:15", "01:00", "01:15"),
+        ("01:30-02:30", "00:30", "01:00"),
+        ("02:00-03:01", "01:00", "01:01"),
+    ],
+)
+def test_of_times_that_the_clocks_skip_the_part_that_exists_is_meant(times: str, begins: str, ends: str) -> None:
+    """At 02:00 the clocks go to 03:00."""
+    (span,) = spans(f"2026-03-29 {times} Europe/Berlin")
+    assert span == WindowSpan(at(f"2026-03-29T{begins}"), at(f"2026-03-29T{ends}"))
+
+
+def test_a_window_of_which_nothing_exists_is_refused_with_the_reason() -> None:
+    with pytest.raises(Refused, match="The clocks of Europe/Berlin skip these times"):
+        window_of("2026-03-29 02:10-02:50 Europe/Berlin", None, NOW)
+
+
+@pytest.mark.parametrize("times", ["02:00-06:00", "22:00-04:00", "00:00-23:59"])
+def test_a_day_that_does_not_exist_in_a_zone_is_refused(times: str) -> None:
+    """Samoa went to the other side of the date line."""
+    with pytest.raises(Refused, match="The clocks of Pacific/Apia skip this day"):
+        window_of(f"2011-12-30 {times} Pacific/Apia", None, at("2011-12-01T00:00"))
+
+
+def test_a_recurring_window_leaves_out_a_day_that_does_not_exist() -> None:
+    found = spans("Fri 22:00-04:00 Pacific/Apia", at("2011-12-20T00:00"))
+    assert [span.begins for span in found[:2]] == [at("2011-12-24T08:00"), at("2012-01-06T08:00")]
+
+
+def test_a_day_that_begins_later_exists() -> None:
+    """In Cairo the clocks go from 00:00 to 01:00."""
+    (span,) = spans("2026-04-24 00:00-02:00 Africa/Cairo")
+    assert span == WindowSpan(at("2026-04-23T22:00"), at("2026-04-23T23:00"))
 
 
 def test_a_window_that_is_skipped_whole_is_left_out() -> None:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from duenotice.clock import Instant, seconds
+from duenotice.clock import Instant, later, seconds
 from duenotice.domain import event as e
 from duenotice.domain import fleet as f
 from duenotice.domain import maintenance as m
@@ -69,7 +69,7 @@ def _ends_at(event: e.Event, now: Instant | None) -> datetime | None:
     """When Started will be over, if that is known."""
     if event.impact_ends is None:
         return None
-    ends = event.not_before + timedelta(microseconds=event.impact_ends - event.notice_ends)
+    ends = later(event.not_before, timedelta(microseconds=event.impact_ends - event.notice_ends))
     ends_from_now = ends if now is None else now.after(event.impact_ends - now.steady).at
     return whole_second(ends if abs(ends_from_now - ends) <= _A_MOMENT else ends_from_now)
 
