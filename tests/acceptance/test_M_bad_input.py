@@ -111,12 +111,56 @@ def test_M02_a_token_that_does_not_count_is_refused(azure_node: Node, azure: Azu
         (b"grant_type=client_credentials&client_secret=wrong", "invalid_client"),
         (b"grant_type=password&username=a", "unsupported_grant_type"),
         (b"\xff\xfe", "unsupported_grant_type"),
+        (b"&".join(b"f%d=" % n for n in range(20)), "unsupported_grant_type"),
+        (b"&".join(b"f%d=" % n for n in range(21)), "invalid_request"),
+        (b"&" * 16_000, "invalid_request"),
     ],
 )
 def test_M02_a_wrong_secret_gets_no_access_token(azure: Azure, form: bytes, error: str) -> None:
     """The answer is OAuth's, which identity libraries read."""
     answer = azure.ask("POST", f"/{TENANT}/oauth2/v2.0/token", form, signed_in=False)
     assert (answer.status in (400, 401), answer.json()["error"]) == (True, error)
+
+
+def test_a_scope_that_each_request_would_carry_is_bounded(azure: Azure) -> None:
+    """It stands in the access token; so does the tenant."""
+    form = f"grant_type=client_credentials&client_secret={azure.token}&scope="
+    for tenant, scope in ((TENANT, "a" * 401), ("t" * 401, "a")):
+        answer = azure.ask("POST", f"/{tenant}/oauth2/v2.0/token", f"{form}{scope}".encode(), signed_in=False)
+        assert (answer.status, answer.json()["error"]) == (400, "invalid_scope")
+    assert azure.ask("POST", f"/{TENANT}/oauth2/token", f"{form}{'a' * 400}".encode(), signed_in=False).status == 200
+
+
+def test_of_two_fields_of_one_name_the_first_counts(azure: Azure) -> None:
+    """As most servers have it."""
+    form = f"grant_type=client_credentials&client_secret={azure.token}&client_secret=wrong&grant_type=password"
+    assert azure.ask("POST", f"/{TENANT}/oauth2/v2.0/token", form.encode(), signed_in=False).status == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        (f"/{'p' * 4096}", {}),
+        (f"/metadata/endpoints?{'q' * 4097}", {}),
+        ("/metadata/endpoints", {"Host": "h" * 257}),
+        (ME, {"x_ms_client_request_id": "i" * 257}),
+        (ME, {"x_ms_correlation_request_id": "i" * 257}),
+    ],
+)
+def test_what_is_longer_than_any_client_sends_is_refused_unread(
+    azure: Azure, target: str, headers: dict[str, Any]
+) -> None:
+    """Without a token already: a host would be said again twenty times."""
+    answer = azure.ask("GET", target, signed_in=False, **headers)
+    assert (answer.status, answer.json()["error"]["code"]) == (400, "InvalidRequest")
+    assert len(answer.body) < 300
+
+
+def test_who_has_no_right_is_refused_before_a_body_is_looked_at(azure: Azure) -> None:
+    """However long it says it is, and whatever place it names; who has the right is told that it is too large."""
+    for signed_in, status in ((False, 401), (True, 413)):
+        assert azure.ask("POST", f"{WORKERS}/delete", b" " * 65_537, signed_in).status == status
+    assert azure.ask("POST", f"{WORKERS}/delete", b" " * 65_536).status == 400
 
 
 def test_M05_an_operation_is_answered_after_kill_9_as_before(tmp_path: Path) -> None:

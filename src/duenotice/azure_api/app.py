@@ -18,7 +18,7 @@ from duenotice.azure_api.operations import Operations
 from duenotice.azure_api.policies import Policies
 from duenotice.azure_api.resource_graph import ResourceGraph
 from duenotice.azure_api.scale_sets import ScaleSets
-from duenotice.azure_api.shape import on_error, on_http_error
+from duenotice.azure_api.shape import AzureError, check_length, failed, on_error, on_http_error
 from duenotice.azure_api.sign_in import AzureGate, SignIn
 from duenotice.azure_api.virtual_machines import VirtualMachines
 from duenotice.engine.engine import Engine
@@ -64,9 +64,28 @@ class AzureApi:
             if call.role is not None:
                 self._gate.admit(request, call.role)
                 self._place.check_place(request)
+            check_length(request, call.bounds.body)
+            request.state.bounds = call.bounds
             return await call.handler(request)
 
         return dispatch
+
+
+LONGEST_TARGET = 4096
+"""Bytes of a path, and of a query."""
+LONGEST_NAME = 256
+"""Bytes of what we say again in answers and tokens: a host, an id of a request."""
+_SAID_AGAIN = (b"host", b"x-ms-client-request-id", b"x-ms-correlation-request-id")
+
+
+def _too_long(scope: Scope) -> str:
+    """What of a request is too long to be looked at any closer; empty: nothing (S29)."""
+    if max(len(scope["raw_path"]), len(scope["query_string"])) > LONGEST_TARGET:
+        return f"The path or the query has more than {LONGEST_TARGET} bytes."
+    for name, value in scope["headers"]:
+        if name in _SAID_AGAIN and len(value) > LONGEST_NAME:
+            return f"The header {name.decode()} has more than {LONGEST_NAME} bytes."
+    return ""
 
 
 class Named:
@@ -77,6 +96,9 @@ class Named:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and the answer back with its ids."""
+        if too_long := _too_long(scope):
+            await failed(400, AzureError("InvalidRequest", too_long))(scope, receive, send)
+            return
         asked, ours = Headers(scope=scope), str(uuid4())
 
         async def named(message: Message) -> None:

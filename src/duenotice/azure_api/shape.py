@@ -14,7 +14,8 @@ from duenotice.errors import DuenoticeError, Malformed, Refused
 
 T = TypeVar("T")
 JSON = "application/json; charset=utf-8"
-LONGEST_BODY = 1024 * 1024
+MOST_READ_ON = 2 * 1024 * 1024
+"""Bytes of a body that was refused which are read and thrown away, so that the client reads why; else we hang up."""
 encode = msgspec.json.Encoder().encode
 
 
@@ -73,7 +74,6 @@ CODES: dict[type[DuenoticeError], tuple[int, str]] = {
 _PLAIN = {
     404: ("NotFound", "This call does not exist here. docs/azure.md lists the calls that do."),
     405: ("MethodNotAllowed", "This path exists, but not with this method. docs/azure.md lists the calls."),
-    413: ("RequestTooLarge", f"The body is larger than {LONGEST_BODY} bytes."),
 }
 
 
@@ -96,7 +96,7 @@ def error_of(error: DuenoticeError) -> tuple[int, AzureError]:
     return status, AzureError(code, message)
 
 
-async def on_error(_: Request, error: Exception) -> Response:
+async def on_error(request: Request, error: Exception) -> Response:
     """The answer to an error; one that is not ours tells nothing of its inside."""
     if not isinstance(error, DuenoticeError):
         return failed(500, AzureError("InternalServerError", "An internal error occurred. Look at the service's log."))
@@ -106,6 +106,8 @@ async def on_error(_: Request, error: Exception) -> Response:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if status == 413 and not 0 <= _length(request) <= MOST_READ_ON:
+        headers["Connection"] = "close"
     return failed(status, told, headers)
 
 
@@ -116,17 +118,33 @@ async def on_http_error(_: Request, error: Exception) -> Response:
     return failed(error.status_code, AzureError(code, message))
 
 
+def check_length(request: Request, most: int) -> None:
+    """Refuse a body that says that it is larger than this, before any of it is read (S29)."""
+    if _length(request) > most:
+        raise _too_large(most)
+
+
 async def body_of(request: Request) -> bytes:
-    """The whole body, unless it is too large."""
-    body = bytearray()
+    """The whole body, up to what the row of its call says."""
+    body, most = bytearray(), request.state.bounds.body
     try:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > LONGEST_BODY:
-                raise HTTPException(413)
+            if len(body) > most:
+                raise _too_large(most)
     except ClientDisconnect:
         raise Malformed("The request ended before the end of its body.", hint="Send all of it.") from None
     return bytes(body)
+
+
+def _length(request: Request) -> int:
+    """What a request says of the size of its body; -1: nothing. The server has refused what is not a number."""
+    text = request.headers.get("content-length", "")
+    return int(text) if text.isdecimal() and len(text) <= 18 else -1
+
+
+def _too_large(most: int) -> AzureProblem:
+    return AzureProblem.of(413, "RequestTooLarge", f"The body is larger than {most} bytes.")
 
 
 async def read(request: Request, kind: type[T]) -> T:

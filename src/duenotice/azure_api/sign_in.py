@@ -1,20 +1,22 @@
 """Signing in: the calls of `az` and the identity libraries, with tokens of ours as client secrets (M02, M03)."""
 
-from urllib.parse import parse_qs
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.azure_api.access_tokens import LASTS, issued, token_behind
-from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
+from duenotice.azure_api.calls import SIGNING_IN, SUBSCRIPTION, AzureCall, AzureResource
 from duenotice.azure_api.shape import AzureProblem, Listed, body_of, shown
+from duenotice.bounds import form_fields
 from duenotice.clock import wall
 from duenotice.domain.token import Role, Token, token_with
 from duenotice.engine.engine import Engine
+from duenotice.errors import Malformed
 from duenotice.wire.resource_ids import id_of_resource_group
 
 TENANT = "d0e07a00-0000-4000-8000-000000000000"
 """The tenant of every fleet. Signing in works with any other too: there is only one."""
+LONGEST_AUDIENCE = 400
+"""Letters of a tenant or a scope."""
 
 
 def base_of(request: Request) -> str:
@@ -70,8 +72,8 @@ class SignIn(AzureResource):
             AzureCall(get, "/metadata/endpoints", None, self.endpoints),
             AzureCall(get, "/common/discovery/instance", None, self.discovery),
             AzureCall(get, "/{tenant}/v2.0/.well-known/openid-configuration", None, self.openid),
-            AzureCall(post, "/{tenant}/oauth2/v2.0/token", None, self.token),
-            AzureCall(post, "/{tenant}/oauth2/token", None, self.token),
+            AzureCall(post, "/{tenant}/oauth2/v2.0/token", None, self.token, SIGNING_IN),
+            AzureCall(post, "/{tenant}/oauth2/token", None, self.token, SIGNING_IN),
             AzureCall(get, "/subscriptions", viewer, self.subscriptions),
             AzureCall(get, SUBSCRIPTION, viewer, self.subscription),
             AzureCall(get, "/tenants", viewer, self.tenants),
@@ -134,8 +136,10 @@ class SignIn(AzureResource):
 
     async def token(self, request: Request) -> Response:
         """An access token for a client secret, which is one of our tokens."""
-        form = parse_qs((await body_of(request)).decode("utf-8", "replace"))
-        asked = {name: values[0] for name, values in form.items()}
+        try:
+            asked = dict(reversed(form_fields(await body_of(request))))  # of two the first, as most servers have it
+        except Malformed as error:
+            return _refused(400, "invalid_request", f"{error.message} {error.hint}")
         if asked.get("grant_type") != "client_credentials":
             return _refused(400, "unsupported_grant_type", "Use client_credentials, with a token as client_secret.")
         token = token_with(asked.get("client_secret", ""), self._engine.state.tokens.values())
@@ -143,6 +147,8 @@ class SignIn(AzureResource):
             return _refused(401, "invalid_client", "The client secret is not a token of a viewer, operator or admin.")
         tenant, base = request.path_params["tenant"], base_of(request)
         audience = asked.get("scope", base).removesuffix("/.default")
+        if max(len(tenant), len(audience)) > LONGEST_AUDIENCE:  # both stand in the token, which each request brings
+            return _refused(400, "invalid_scope", f"The tenant or the scope has more than {LONGEST_AUDIENCE} letters.")
         access = issued(token, tenant, f"{base}/{tenant}/v2.0", audience, seconds_since_1970())
         body = {"token_type": "Bearer", "expires_in": LASTS, "ext_expires_in": LASTS, "access_token": access}
         return shown(body, headers={"Cache-Control": "no-store"})
