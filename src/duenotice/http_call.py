@@ -6,7 +6,7 @@ import io
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from duenotice.errors import Malformed, Unavailable
 
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
 LONGEST = 16 * 1024 * 1024
+Check = Callable[[str], None] | None
 
 
 class HttpAnswer(NamedTuple):
@@ -75,17 +76,19 @@ async def call(
     longest: int = LONGEST,
     cut: bool = False,
     address: str = "",
+    check: Check = None,
 ) -> HttpAnswer:
     """Send, and read the whole answer. Any status is an answer; raises `Unavailable` when there is none.
 
     An answer of more than `longest` bytes counts as none; with `cut` it is cut off there instead. With `address` the
     connection goes there and nowhere else, whatever the name in the URL resolves to; a certificate must be of the name.
+    `check` is told the address that this one is truly connected to, before anything is sent, and may raise.
     """
     target = parse_url(url)
     try:
         async with asyncio.timeout(timeout):
             request = _request(target, method, body, headers or {})
-            raw = await _exchange(target, address, request, trust, longest)
+            raw = await _exchange(target, address, check, request, trust, longest)
         if len(raw) > longest and not cut:
             raise http.client.HTTPException("the answer is too long")
         return _answer(raw, method, cut)
@@ -109,9 +112,9 @@ def _request(target: HttpTarget, method: str, body: bytes, headers: Mapping[str,
 
 
 async def _exchange(
-    target: HttpTarget, address: str, request: bytes, trust: ssl.SSLContext | None, longest: int
+    target: HttpTarget, address: str, check: Check, request: bytes, trust: ssl.SSLContext | None, longest: int
 ) -> bytes:
-    reader, writer = await _connected(target, address, trust)
+    reader, writer = await _connected(target, address, check, trust)
     try:
         writer.write(request)
         raw = bytearray()
@@ -125,11 +128,14 @@ async def _exchange(
 
 
 async def _connected(
-    target: HttpTarget, address: str, trust: ssl.SSLContext | None
+    target: HttpTarget, address: str, check: Check, trust: ssl.SSLContext | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     secure = (trust or ssl.create_default_context()) if target.secure else None
     try:
         name = target.host if secure else None
+        if check is not None:
+            checked = await _checked(address, target.port, check)
+            return await asyncio.open_connection(sock=checked, ssl=secure, server_hostname=name)
         return await asyncio.open_connection(address or target.host, target.port, ssl=secure, server_hostname=name)
     except ssl.SSLCertVerificationError as error:
         what = f"{target.host}:{target.port} shows a certificate that is not trusted: {error.verify_message}."
@@ -140,6 +146,20 @@ async def _connected(
     except OSError as error:
         said = str(error) or type(error).__name__
         raise NothingSent(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
+
+
+async def _checked(address: str, port: int, check: Callable[[str], None]) -> socket.socket:
+    """A connection that may be used: the address is checked before, and again when it is there."""
+    check(address)
+    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, (address, port))
+        check(made.getpeername()[0])
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def _is_whole(raw: bytearray) -> bool:

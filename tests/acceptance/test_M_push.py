@@ -208,7 +208,9 @@ def test_M13_nothing_goes_to_this_machine_unless_it_is_allowed(receiver: PushRec
         hosts = ("localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0.0.0.0")
         made = [subscribe(client, f"http://{host}:{receiver.port}/", "cloudevents") for host in hosts]
         made.append(subscribe(client, "http://169.254.169.254/metadata/instance"))
-        reasons = [until(client, each.id, "refused").reason for each in made]
+        reasons = [until(client, each.id, "refused").reason for each in made[1:]]
+        wait_until(lambda: client.subscription(made[0].id).reason)
+        reasons.append(client.subscription(made[0].id).reason)  # a name may lead elsewhere later
     assert all(reason.endswith("and messages may not go there.") for reason in reasons), reasons
     assert (receiver.asked, receiver.deliveries) == ([], [])
 

@@ -146,3 +146,22 @@ def test_who_does_not_speak_tls_is_not_trusted():
 
     with pytest.raises(NotTrusted, match="does not speak TLS"):
         asyncio.run(ask())
+
+
+def test_nothing_is_sent_to_an_address_that_is_refused_when_the_connection_is_there() -> None:
+    """It is checked before, and once more with the address that the connection truly has."""
+    checked: list[str] = []
+
+    def refuse_later(address: str) -> None:
+        checked.append(address)
+        if len(checked) == 2:
+            raise Unavailable("it is ours by now", hint="")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://name.example:{server.getsockname()[1]}/"
+        with pytest.raises(Unavailable, match="it is ours by now"):
+            asyncio.run(call(url, address="127.0.0.1", check=refuse_later))
+        came, _ = server.accept()
+        with came:
+            assert came.recv(100) == b""
+    assert checked == ["127.0.0.1", "127.0.0.1"]

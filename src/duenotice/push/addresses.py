@@ -1,12 +1,17 @@
 """Where messages may go: a name is resolved, its address is checked, and only a checked address is connected to.
 
-Without that, somebody who may subscribe could make the service ask what only this machine can reach: itself, its
-neighbours on the link, or the metadata service of the cloud that it runs in.
+Without that, somebody who may subscribe could make the service ask what only this machine can reach: itself, by any of
+its addresses, its neighbours on the link, or the metadata service of the cloud that it runs in. Addresses come and go
+while a service runs, and a name may lead to us for a moment; so the check is made for each connection, and again once
+it is there.
 """
 
+import errno
+import os
 import socket
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from struct import Struct
 
 from duenotice.errors import Misconfigured, Refused, Unavailable
 
@@ -18,6 +23,19 @@ METADATA = frozenset(
 """Where clouds have what only a VM may ask, beside the link-local 169.254.169.254."""
 
 _NAT64 = IPv6Network("64:ff9b::/96")
+
+_FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+_HEAD, _ROUTE, _ATTRIBUTE, _ERROR = Struct("=IHHII"), Struct("=BBBBBBBBI"), Struct("=HH"), Struct("=i")
+"""The parts of a netlink message about a route; the numbers below are those of linux/rtnetlink.h."""
+_NEW_ROUTE, _GET_ROUTE, _REQUEST, _TO, _LOCAL, _ANYCAST = 24, 26, 1, 1, 2, 4
+
+
+class NotAllowedNow(Unavailable):
+    """A name or an address that leads where messages may not go. It may lead elsewhere later, so it is tried again."""
+
+
+_MAY_NOT = "{why}, and messages may not go there."
+_HINT = "An operator can allow it with --push-allow."
 
 
 class AllowedAddresses:
@@ -32,12 +50,16 @@ class AllowedAddresses:
 
     def refusal(self, text: str) -> str:
         """Why an address may not be asked; empty when it may."""
-        address = ip_address(text.partition("%")[0])
+        address = _parsed(text)
         if self._is_allowed(address):
             return ""
-        kinds = (kind for meant in (address, *_inside(address)) if (kind := _kind(meant)))
-        kind = next(kinds, "")
+        kind = _never(address) or ("an address of this machine" if any(map(_is_ours, _meant(address))) else "")
         return f"{address} is {kind}" if kind else ""
+
+    def check(self, address: str) -> None:
+        """Raise when a connection to this address must not be used."""
+        if why := self.refusal(address):
+            raise NotAllowedNow(_MAY_NOT.format(why=why), hint=_HINT)
 
     def _is_allowed(self, address: Address) -> bool:
         return any(address in network for network in self._networks if network.version == address.version)
@@ -49,6 +71,16 @@ def _inside(address: Address) -> Iterator[Address]:
         if address in _NAT64 or address.packed[:12] == bytes(12):
             yield IPv4Address(address.packed[12:])
         yield from (each for each in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())) if each)
+
+
+def _meant(address: Address) -> tuple[Address, ...]:
+    """An address, and the ones that it leads to."""
+    return (address, *_inside(address))
+
+
+def _never(address: Address) -> str:
+    """What an address is that nobody else can ever have; empty for all others."""
+    return next(filter(None, map(_kind, _meant(address))), "")
 
 
 def _kind(address: Address) -> str:
@@ -64,6 +96,45 @@ def _kind(address: Address) -> str:
     return next((kind for kind, holds in table.items() if holds), "")
 
 
+def _is_ours(address: Address) -> bool:
+    """Whether the kernel would lead a connection to this machine itself; it is asked, and nothing is sent.
+
+    Only its routes know: a list of interfaces would miss routes of the kind `local`. Where they cannot be asked (not
+    Linux, or a sandbox without AF_NETLINK), an address is ours when we may bind to it. With `ip_nonlocal_bind`, as
+    beside a load balancer, that is true of all, and then nothing is sent anywhere.
+    """
+    try:
+        return _kind_of_route(address) in (_LOCAL, _ANYCAST)
+    except (AttributeError, OSError):
+        return _may_bind(address)
+
+
+def _kind_of_route(address: Address) -> int:
+    """The kind of the route to an address; 0 when there is none."""
+    family = _FAMILY[address.version]
+    to = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(address.packed), _TO) + address.packed
+    route = _ROUTE.pack(family, 8 * len(address.packed), 0, 0, 0, 0, 0, 0, 0) + to
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
+        kernel.settimeout(1.0)
+        kernel.send(_HEAD.pack(_HEAD.size + len(route), _GET_ROUTE, _REQUEST, 1, 0) + route)
+        told = kernel.recv(65536)
+    if _HEAD.unpack_from(told)[1] == _NEW_ROUTE:
+        return int(_ROUTE.unpack_from(told, _HEAD.size)[7])
+    error = -_ERROR.unpack_from(told, _HEAD.size)[0]
+    if error in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL):
+        return 0
+    raise OSError(error, os.strerror(error))
+
+
+def _may_bind(address: Address) -> bool:
+    try:
+        with socket.socket(_FAMILY[address.version], socket.SOCK_DGRAM) as tried:
+            tried.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
+
+
 def resolve(host: str, port: int, allowed: AllowedAddresses) -> list[str]:
     """The addresses of a host that may be asked; waits for the resolver, so it needs a thread of its own."""
     try:
@@ -74,5 +145,19 @@ def resolve(host: str, port: int, allowed: AllowedAddresses) -> list[str]:
     good = [address for address in addresses if not allowed.refusal(address)]
     if not good:
         why = next(filter(None, map(allowed.refusal, addresses)), f"{host} has no address")
-        raise Refused(f"{why}, and messages may not go there.", hint="An operator can allow it with --push-allow.")
+        never = _is_written_out(host) and all(map(_never, map(_parsed, addresses)))
+        raise (Refused if never else NotAllowedNow)(_MAY_NOT.format(why=why), hint=_HINT)
     return good
+
+
+def _parsed(text: str) -> Address:
+    return ip_address(text.partition("%")[0])
+
+
+def _is_written_out(host: str) -> bool:
+    """Whether it is an address, in any way to write one, and no name."""
+    try:
+        socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return False
+    return True

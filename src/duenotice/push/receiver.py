@@ -15,7 +15,7 @@ from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat, Subscription
 from duenotice.errors import Malformed, Refused, Unavailable
 from duenotice.http_call import HttpAnswer, call, parse_url
-from duenotice.push.addresses import AllowedAddresses, resolve
+from duenotice.push.addresses import AllowedAddresses, NotAllowedNow, resolve
 from duenotice.wire.push_json import (
     DATA_VERSION,
     MEDIA_TYPES,
@@ -99,8 +99,11 @@ class PushReceiver:
                 return await work
         except TimeoutError:
             return PushOutcome(PushEnd.FAILED, f"No answer within {self._roads.timeout:g} seconds.")
+        except NotAllowedNow as error:
+            self._addresses = []
+            return PushOutcome(PushEnd.FAILED, error.message)
         except Unavailable as error:
-            self._resolved_at = 0.0  # it may be elsewhere by now
+            self._addresses = []  # it may be elsewhere by now
             return PushOutcome(PushEnd.FAILED, f"No answer: {error.message}"[:500])
         except (Refused, Malformed) as error:
             return PushOutcome(PushEnd.GONE, error.message)
@@ -152,11 +155,12 @@ class PushReceiver:
             longest=LONGEST_ANSWER,
             cut=True,
             address=await self._address(),
+            check=self._roads.allowed.check,
         )
 
     async def _address(self) -> str:
         """A checked address of the host; another one at the next try, if it has several."""
-        if monotonic() - self._resolved_at > RESOLVED_FOR:
+        if not self._addresses or monotonic() - self._resolved_at > RESOLVED_FOR:
             self._addresses = await asyncio.shield(self._look_up())
             self._resolved_at = monotonic()
         self._turn += 1

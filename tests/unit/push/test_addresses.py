@@ -5,13 +5,14 @@ import socket
 import pytest
 
 from duenotice.errors import Misconfigured, Refused, Unavailable
-from duenotice.push.addresses import AllowedAddresses, resolve
+from duenotice.push.addresses import AllowedAddresses, NotAllowedNow, resolve
 
 NEVER = [
     "127.0.0.1", "127.8.9.10", "::1", "0.0.0.0", "::", "169.254.169.254", "169.254.1.1", "fe80::1", "fe80::1%eth0",
     "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", "224.0.0.1", "ff02::1",
     "255.255.255.255", "240.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "64:ff9b::7f00:1",
     "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::1", "::ffff:0:0",
+    "64:ff9b:1:7f00:0:100::", "64:ff9b:1::a9fe:a9fe",
 ]  # fmt: skip
 
 
@@ -53,8 +54,10 @@ def test_of_the_addresses_of_a_name_only_the_good_ones_are_used(monkeypatch: pyt
 
 
 def test_a_name_that_leads_only_to_us_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it leads elsewhere: it is looked up again."""
     named(monkeypatch, "127.0.0.1")
-    with pytest.raises(Refused, match=r"127\.0\.0\.1 is loopback, and messages may not go there"):
+    monkeypatch.setattr("duenotice.push.addresses._is_written_out", lambda _: False)
+    with pytest.raises(NotAllowedNow, match=r"127\.0\.0\.1 is loopback, and messages may not go there"):
         resolve("rebound.example", 443, AllowedAddresses())
 
 
@@ -68,3 +71,13 @@ def test_other_ways_to_write_an_address_are_the_same_address(host: str) -> None:
 def test_a_name_that_cannot_be_resolved_may_be_one_later(host: str) -> None:
     with pytest.raises(Unavailable, match="cannot be resolved"):
         resolve(host, 80, AllowedAddresses())
+
+
+def test_where_routes_cannot_be_asked_what_we_may_bind_to_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a sandbox without AF_NETLINK, and where there is none."""
+    monkeypatch.delattr(socket, "AF_NETLINK")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outward:
+        outward.connect(("203.0.113.9", 9))
+        ours = outward.getsockname()[0]
+    assert AllowedAddresses().refusal(ours) == f"{ours} is an address of this machine"
+    assert AllowedAddresses().refusal("203.0.113.9") == ""

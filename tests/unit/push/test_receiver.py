@@ -173,7 +173,32 @@ def test_a_resolver_that_hangs_keeps_one_thread(monkeypatch: pytest.MonkeyPatch)
     assert (said.reason, asked_for) == ("No answer within 0.05 seconds.", ["receiver.example"])
 
 
-def test_an_address_that_is_not_allowed_ends_it(receiver: PushReceiver) -> None:
-    said = delivered(receiver, 200, allow="127.0.0.2/32")
+def test_an_address_that_is_never_allowed_ends_it(receiver: PushReceiver) -> None:
+    """It is written out, so it will not be another one later."""
+    url = receiver.url.replace("localhost", "127.0.0.1")
+    said = asked(subscription(url), lambda line: line.deliver(CHANGE, Site(), 1), allow="127.0.0.2/32")
     assert (said.end, receiver.deliveries) == (PushEnd.GONE, [])
-    assert said.reason.endswith("and messages may not go there.")
+    assert said.reason == "127.0.0.1 is loopback, and messages may not go there."
+
+
+def test_a_name_that_leads_to_us_for_a_moment_is_tried_again(
+    receiver: PushReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is paused for a resolver that was wrong once; the next try asks it again."""
+    answers = ["169.254.169.254", "127.0.0.1"]
+
+    def found(*_: object, **__: object) -> list[object]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (answers.pop(0), receiver.port))]
+
+    async def twice(line: OfficeLine) -> PushOutcome:
+        with monkeypatch.context() as patched:
+            patched.setattr("duenotice.push.addresses._is_written_out", lambda _: False)
+            patched.setattr(socket, "getaddrinfo", found)
+            first = await line.deliver(CHANGE, Site(), 1)
+            assert first.end is PushEnd.FAILED
+            assert first.reason == "169.254.169.254 is link-local, and messages may not go there."
+            return await line.deliver(CHANGE, Site(), 2)
+
+    receiver.answer = lambda _: 200
+    assert asked(subscription(receiver.url), twice) == PushOutcome(PushEnd.TAKEN)
+    assert len(receiver.deliveries) == 1
