@@ -86,6 +86,10 @@ class ServeSettings(Struct, frozen=True):
         Literal[200, 400], Meta(description="answer to an approval of an event that is gone: 200 or 400")
     ] = 200
     user_operations_limit: Annotated[int, Meta(description="user operations scheduled at once; 0: no limit", ge=0)] = 0
+    events_per_scope: Annotated[int, Meta(description="live events that one scope may have", ge=1, le=100_000)] = 1000
+    document_kib: Annotated[
+        int, Meta(description="size that the document of one scope may have, in KiB", ge=128, le=64 * 1024)
+    ] = 1024
     deletes_together: Annotated[
         bool, Meta(description="an approved delete waits for the other deletes of its scope")
     ] = True

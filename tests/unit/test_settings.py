@@ -15,7 +15,14 @@ from duenotice.settings import (
     without_password,
 )
 
-CHOICES = {"gone_approval": "400", "log_format": "json", "impact": "command", "impact_lost": "retry", "workers": "2"}
+CHOICES = {
+    "gone_approval": "400",
+    "log_format": "json",
+    "impact": "command",
+    "impact_lost": "retry",
+    "workers": "2",
+    "document_kib": "256",
+}
 """Another value than the default, where that is not just any."""
 
 

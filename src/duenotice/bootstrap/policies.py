@@ -10,6 +10,8 @@ def policy_of(settings: s.ServeSettings, clock: Clock) -> Policy:
     return Policy(
         commit_allowance=micros(clock.speed),  # one real second
         user_operations_limit=settings.user_operations_limit,
+        events_per_scope=settings.events_per_scope,
+        document_bytes=settings.document_kib * 1024,
         simulated_impact=settings.impact == "simulated",
         impact_attempts=settings.impact_attempts,
         deletes_together=settings.deletes_together,

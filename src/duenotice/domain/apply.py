@@ -124,7 +124,7 @@ def _remember(state: State, departure: Departure) -> None:
 def _drop_if_deserted(state: State, key: str) -> None:
     """A scope goes with its VM or its group, once it has nothing left to show (S24)."""
     scope = state.scopes.get(key)
-    if scope is not None and not scope.events and not _inhabited(state, key):
+    if scope is not None and key not in state.told and not _inhabited(state, key):
         _remember(state, Departure(key.removeprefix(ALONE), key, scope.incarnation))
         del state.scopes[key]
 
@@ -207,15 +207,13 @@ def _reason(state: State, event: Event, change: t.EventCompleted | t.EventCancel
 
 def _enter(state: State, event: Event) -> None:
     scope = _scope(state, event.scope)
-    state.scopes[event.scope] = Scope(scope.incarnation + 1, scope.enabled, (*scope.events, event.id))
+    state.scopes[event.scope] = Scope(scope.incarnation + 1, scope.enabled)
     indexes.event_came(state, event)
 
 
 def _leave(state: State, event: Event) -> None:
     scope = state.scopes[event.scope]
-    place = scope.events.index(event.id)
-    others = scope.events[:place] + scope.events[place + 1 :]
-    state.scopes[event.scope] = Scope(scope.incarnation + 1, scope.enabled, others)
+    state.scopes[event.scope] = Scope(scope.incarnation + 1, scope.enabled)
     indexes.event_went(state, event)
     _drop_if_deserted(state, event.scope)
 

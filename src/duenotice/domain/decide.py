@@ -22,6 +22,7 @@ from duenotice.domain import (
 )
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
+from duenotice.domain.limits import within
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 
@@ -33,7 +34,7 @@ Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
 
 def decide(state: State, command: c.Command, now: Instant, policy: Policy) -> list[t.Transition]:
     """The transitions of a command; empty when nothing changes, and an exception from `errors` when it is refused."""
-    return _RULES[type(command)](state, command, now, policy)
+    return within(state, _RULES[type(command)](state, command, now, policy), policy)
 
 
 def _lift(state: State, command: c.LiftIncarnations, now: Instant, policy: Policy) -> list[t.Transition]:

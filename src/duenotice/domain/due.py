@@ -104,7 +104,7 @@ class _Queue:
             heapq.heappush(self._entries, entry)  # one by one: `heapify` would stop all other threads
         if not policy.deletes_together:  # the agenda expects that they wait for each other
             held = (key for key, hold in state.holds.items() if hold.approved_deletes and hold.unapproved_deletes)
-            self._put(event_id for key in held for event_id in state.scopes[key].events)
+            self._put(event_id for key in held for event_id in state.told.of(key))
 
     def emptied(self) -> Iterator[Happening]:
         """What happens to these events, until nothing more does."""
@@ -127,9 +127,8 @@ class _Queue:
         touched = [(*about, self._state.hold(about[1])) for change in changes if (about := _about(change))]
         yield Happening(of, changes)
         for event_id, scope, hold in touched:
-            known = self._state.scopes.get(scope)
-            if known is not None:
-                self._put((event_id,) if alike(hold, self._state.hold(scope)) else known.events)
+            if scope in self._state.told:
+                self._put((event_id,) if alike(hold, self._state.hold(scope)) else self._state.told.of(scope))
 
     def _put(self, event_ids: Iterable[str]) -> None:
         for event_id in event_ids:

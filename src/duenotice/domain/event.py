@@ -59,6 +59,9 @@ LONGEST_DESCRIPTION = 1000
 LONGEST_DURATION = 7 * 24 * 3600
 """Limits of what an operator may say about an event, in characters and in seconds."""
 
+MOST_RESOURCES = 1000
+"""VMs of one event (S24). If a host has more in one update domain, each thousand of them get an event."""
+
 IMPACT_SECONDS = {EventType.FREEZE: 9}
 """How long the impact on a VM is expected to last (D05, B09); unknown for every other type."""
 

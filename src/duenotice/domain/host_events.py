@@ -8,7 +8,7 @@ from duenotice.domain import commands as c
 from duenotice.domain import notice
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import cancel_predictions
-from duenotice.domain.event import Cause, EventType, Phase
+from duenotice.domain.event import MOST_RESOURCES, Cause, EventType, Phase
 from duenotice.domain.fleet import Condition, Host, Vm
 from duenotice.domain.ids import derived
 from duenotice.domain.lifecycle import Act
@@ -58,10 +58,10 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
     changes = [*taken_back(state, _OUT, to=host.name), t.HostsPut((Host(host.name, Condition.FAILED),))]
     changes += cancel_predictions(state, vms, "The host has failed.")
     for (scope, _), hit in groupby(in_order(vms, key=_by_domain), key=_by_domain):
-        together = list(hit)
-        event_id = fresh_id(state, derived(command.seed, f"{scope}/{together[0].name}"))
-        event = event_on(together, EventType.REBOOT, Cause.HOST_FAILURE, event_id, now)
-        changes.append(t.EventRaised(started(event.with_(host=host.name), Act.HAPPEN, now, policy)))
+        for together in chunks(hit, MOST_RESOURCES):
+            event_id = fresh_id(state, derived(command.seed, f"{scope}/{together[0].name}"))
+            event = event_on(together, EventType.REBOOT, Cause.HOST_FAILURE, event_id, now)
+            changes.append(t.EventRaised(started(event.with_(host=host.name), Act.HAPPEN, now, policy)))
     return changes
 
 

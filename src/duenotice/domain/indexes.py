@@ -8,6 +8,8 @@ from operator import attrgetter
 from duenotice.domain import agenda, holds
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Condition, Vm
+from duenotice.domain.ids_by_key import IdsByKey
+from duenotice.domain.limits import size_of
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import scope_in, scope_of
@@ -19,7 +21,7 @@ UNKNOWN = (StepStatus.SKIPPED, "What happened to its event is not known.")
 def event_came(state: State, event: Event) -> None:
     """A new event is in its scope."""
     state.events[event.id] = event
-    _put_on(state, event)
+    _put(state, event)
     _recount(state, event.scope, None, event)
 
 
@@ -28,6 +30,7 @@ def event_changed(state: State, event: Event) -> None:
     before, state.events[event.id] = state.events[event.id], event
     if before.resources != event.resources:
         _take_off(state, event.id, set(before.resources).difference(event.resources))
+        state.sizes[event.scope] += size_of(event) - size_of(before)
     _recount(state, event.scope, before, event)
 
 
@@ -35,29 +38,30 @@ def event_went(state: State, event: Event) -> None:
     """An event has left its scope."""
     del state.events[event.id]
     _take_off(state, event.id, event.resources)
+    state.told.remove(event.scope, event.id)
+    state.sizes[event.scope] -= size_of(event)
+    if not state.sizes[event.scope]:
+        del state.sizes[event.scope]
     _recount(state, event.scope, event, None)
 
 
-def _put_on(state: State, event: Event) -> None:
+def _put(state: State, event: Event) -> None:
     only = (event.id,)
     for name in event.resources:
-        known = state.on.get(name)
-        state.on[name] = only if known is None else (*known, event.id)
+        state.on.add(name, only)
+    state.told.add(event.scope, only)
+    state.sizes[event.scope] = state.sizes.get(event.scope, 0) + size_of(event)
 
 
 def _take_off(state: State, event_id: str, names: Iterable[str]) -> None:
-    only = (event_id,)
     for name in names:
-        if state.on[name] == only:
-            del state.on[name]
-        else:
-            state.on[name] = tuple(known for known in state.on[name] if known != event_id)
+        state.on.remove(name, event_id)
 
 
 def _recount(state: State, scope: str, before: Event | None, after: Event | None) -> None:
     """Count an event, and put events on the agenda that may now go on or have to wait longer."""
     alike = holds.count(state.holds, scope, before, after)
-    for event in [after] if alike else [state.events[event_id] for event_id in state.scopes[scope].events]:
+    for event in [after] if alike else state.events_in(scope):
         if event is not None:
             agenda.put(state.agenda, event, state.hold(scope))
     agenda.trim(state.agenda, state.events, state.holds)
@@ -135,10 +139,10 @@ def _let_go(state: State, plan_id: str, lanes: Iterable[str]) -> None:
 def make_anew(state: State) -> None:
     """All that is kept about hosts, VMs and events in addition to themselves."""
     hosts_changed(state)
-    state.on, state.holds = {}, {}
+    state.told, state.on, state.sizes, state.holds = IdsByKey(), IdsByKey(), {}, {}
     state.residents = _residents(state.fleet.vms.values())
     for event in state.events.values():
-        _put_on(state, event)
+        _put(state, event)
         holds.count(state.holds, event.scope, None, event)
     due = ((agenda.due_at(event, state.hold(event.scope)), event.id) for event in state.events.values())
     state.agenda = [(moment, event_id) for moment, event_id in due if moment is not None]

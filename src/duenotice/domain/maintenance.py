@@ -1,6 +1,6 @@
 """An operator's plan: many VMs, cut into steps that go one update domain of a set at a time (G01, S11)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import Enum
 from itertools import chain
@@ -8,9 +8,9 @@ from operator import attrgetter, itemgetter
 
 from msgspec import Struct
 
-from duenotice.domain.event import Cause, EventType
+from duenotice.domain.event import MOST_RESOURCES, Cause, EventType
 from duenotice.domain.fleet import Vm
-from duenotice.domain.pieces import in_order
+from duenotice.domain.pieces import chunks, in_order
 from duenotice.domain.scope import scope_of
 from duenotice.domain.window import Window, WindowSpan
 
@@ -105,7 +105,10 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
 
 
 def cut(vms: Iterable[Vm]) -> tuple[Step, ...]:
-    """The steps of a plan: VMs of one host in one update domain go together, because the work is on the host."""
+    """The steps of a plan: VMs of one host in one update domain go together, because the work is on the host.
+
+    There are more steps if they are more than one event may hit.
+    """
     together: dict[tuple[str, int, str, str], list[str]] = {}
     alone: list[Vm] = []
     for vm in vms:
@@ -114,12 +117,12 @@ def cut(vms: Iterable[Vm]) -> tuple[Step, ...]:
         else:
             together.setdefault((vm.group, vm.update_domain or 0, scope_of(vm), vm.host or ""), []).append(vm.name)
     groups, singles = in_order(together.items(), key=itemgetter(0)), in_order(alone, key=attrgetter("name"))
-    return tuple(chain(map(_step, groups), map(_step_alone, singles)))
+    return tuple(chain(chain.from_iterable(map(_steps, groups)), map(_step_alone, singles)))
 
 
-def _step(item: tuple[tuple[str, int, str, str], list[str]]) -> Step:
+def _steps(item: tuple[tuple[str, int, str, str], list[str]]) -> Iterator[Step]:
     (lane, turn, scope, host), names = item
-    return Step(lane, turn, scope, tuple(names), host or None)
+    return (Step(lane, turn, scope, some, host or None) for some in chunks(names, MOST_RESOURCES))
 
 
 def _step_alone(vm: Vm) -> Step:

@@ -53,9 +53,7 @@ def _approves_operation(wish: EventsPolicy, event_type: EventType) -> bool | Non
 
 def _all_down(state: State, scope: str) -> bool:
     """Whether each VM that would be told is down: nobody is left who could prepare or approve (decision 0013)."""
-    known = state.scopes.get(scope)
-    events = [state.events[event_id] for event_id in (known.events if known is not None else ())]
-    hit = {name for event in events if _takes_down(event) for name in event.resources}
+    hit = {name for event in state.events_in(scope) if _takes_down(event) for name in event.resources}
     down = [name for name in hit if (vm := state.fleet.vms.get(name)) is not None and scope_of(vm) == scope]
     return len(down) == (1 if scope.startswith(ALONE) else state.residents.get(scope, 0))
 

@@ -22,7 +22,7 @@ def part_of(state: State, names: Collection[str]) -> Snapshot:
         groups=tuple(group for key in groups if (group := fleet.groups.get(key or "")) is not None),
         vms=vms,
         scopes=tuple(ScopeSnapshot(key, known.incarnation, known.enabled) for key, known in scopes.items()),
-        events=tuple(state.events[event_id] for known in scopes.values() for event_id in known.events),
+        events=tuple(event for key in scopes for event in state.events_in(key)),
         floor=state.floor,
     )
 

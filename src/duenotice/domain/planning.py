@@ -12,6 +12,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.ids import derived
+from duenotice.domain.limits import no_room, size_of
 from duenotice.domain.lookup import find_host, find_plan, find_vm
 from duenotice.domain.maintenance import MOST, Maintenance, Status, Step, StepStatus, cut
 from duenotice.domain.owners_policy import AT_ONCE, OWNERS_POLICY
@@ -28,6 +29,7 @@ from duenotice.errors import Conflict, Refused
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
 LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
+NO_ROOM = "Resume it when some of its events have ended."
 A_RULE_FAILED = "A rule of duenotice has failed at this plan; the log says which. Report it. To try again, resume it."
 
 
@@ -132,8 +134,27 @@ def go_on(state: State, progress: Progress, now: Instant, policy: Policy) -> Ite
     if changes := _conclusion(state, progress) or closed(state, progress, now):
         yield changes
     elif lets_begin(progress.plan, now, policy):
-        for number in progress.ready(now.steady):
-            yield _begun(state, progress, number, now, policy)
+        yield from _beginning(state, progress, now, policy)
+
+
+def _beginning(state: State, progress: Progress, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
+    """Steps begin, as far as their scopes have room for more events (S24): the others wait for those under way to end.
+
+    If none is under way, what fills the scope is not of this plan, and may stay for long: the plan pauses and says so.
+    """
+    full: dict[str, str] = {}
+    for number in progress.ready(now.steady):
+        scope = progress.steps[number].scope
+        if scope in full:
+            continue
+        changes = _begun(state, progress, number, now, policy)
+        sizes = [size_of(change.event) for change in changes if isinstance(change, t.EventRaised)]
+        if sizes and (why := no_room(state, scope, len(sizes), sum(sizes), policy)):
+            full[scope] = why
+        else:
+            yield changes
+    if full and not progress.under_way:
+        yield [t.MaintenanceChanged(progress.plan.id, Status.PAUSED, f"{next(iter(full.values()))} {NO_ROOM}")]
 
 
 def halted(state: State, maintenance_id: str) -> list[t.Transition]:

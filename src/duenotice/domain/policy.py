@@ -23,6 +23,12 @@ class Policy(Struct, frozen=True):
     impact_attempts: int = 1
     """How many attempts a driver has before its event has failed."""
 
+    events_per_scope: int = 1000
+    """How many live events a scope may have."""
+
+    document_bytes: int = 1024 * 1024
+    """How large the document of a scope may be."""
+
     deletes_together: bool = True
     """An approved delete waits while another delete of its scope is not approved."""
 

@@ -191,10 +191,10 @@ def _in_the_way(state: State, scopes: Iterable[str], but: str | None) -> list[Ev
 
     Of those that are not planned only what is happening matters: it may be that nobody is up.
     """
-    ids = [event_id for scope in scopes if scope in state.scopes for event_id in state.scopes[scope].events]
     return [
         event
-        for event in (state.events[event_id] for event_id in ids)
+        for scope in scopes
+        for event in state.events_in(scope)
         if (event.cause in PLANNED if event.phase is Phase.SCHEDULED else event.impact_ends is not None)
         and (event.maintenance is None or event.maintenance != but)
     ]

@@ -1,6 +1,6 @@
 """The rules that raise events (section G): an operator's, those of plans, user operations, evictions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
@@ -12,6 +12,7 @@ from duenotice.domain.event import (
     IMPACT_SECONDS,
     LONGEST_DESCRIPTION,
     LONGEST_DURATION,
+    MOST_RESOURCES,
     UNKNOWN_DURATION,
     Cause,
     Event,
@@ -118,6 +119,8 @@ def _one_update_domain(state: State, names: tuple[str, ...]) -> list[Vm]:
     """The VMs hit, which must lie in one update domain of one scope (B06, S10, S16)."""
     if not names or len(set(names)) != len(names):
         raise Refused("An event needs VMs, each named once.", hint="Name at least one VM and none twice.")
+    if len(names) > MOST_RESOURCES:
+        raise Refused(f"One event cannot hit {len(names):,} VMs.", hint=f"Name {MOST_RESOURCES:,} at the most in each.")
     vms = [find_vm(state, name) for name in names]
     for vm in vms[1:]:
         if domain_of(vm) != domain_of(vms[0]):
@@ -160,7 +163,7 @@ def _duration(command: c.ScheduleEvent) -> int:
     return command.duration
 
 
-def event_on(vms: list[Vm], event_type: EventType, cause: Cause, event_id: str, now: Instant) -> Event:
+def event_on(vms: Sequence[Vm], event_type: EventType, cause: Cause, event_id: str, now: Instant) -> Event:
     """An event that hits these VMs, with the words and times that such events have."""
     return Event(
         id=event_id,

@@ -1,6 +1,6 @@
 """The state as one value at one position of the journal, so that a start need not fold from the beginning."""
 
-from collections import defaultdict, deque
+from collections import deque
 from datetime import datetime
 
 from msgspec import Struct
@@ -90,10 +90,7 @@ def restore(snapshot: Snapshot) -> State:
     state.fleet.groups = {group.key: group for group in snapshot.groups}
     state.fleet.vms = {vm.name: vm for vm in snapshot.vms}
     state.fleet.by_address = {vm.address: vm for vm in snapshot.vms}
-    told: defaultdict[str, list[str]] = defaultdict(list)
-    for event in snapshot.events:
-        told[event.scope].append(event.id)
-    state.scopes = {s.key: Scope(s.incarnation, s.enabled, tuple(told.get(s.key, ()))) for s in snapshot.scopes}
+    state.scopes = {s.key: Scope(s.incarnation, s.enabled) for s in snapshot.scopes}
     state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor, state.lifted_at = snapshot.forgotten, snapshot.floor, snapshot.lifted_at
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}

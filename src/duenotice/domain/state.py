@@ -12,6 +12,7 @@ from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.gone import GoneEvent
 from duenotice.domain.holds import NOTHING, Holds, ScopeHolds
+from duenotice.domain.ids_by_key import IdsByKey
 from duenotice.domain.kept_answers import AnswersByKey
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.progress import Progress
@@ -21,11 +22,10 @@ from duenotice.domain.token import Token
 
 
 class Scope(Struct, frozen=True, gc=False):
-    """What is known of a scope that was ever asked for or told; `events` are ids, oldest first."""
+    """What is known of a scope that was ever asked for or told."""
 
     incarnation: int = 0
     enabled: bool = False
-    events: tuple[str, ...] = ()
 
 
 class Departure(Struct, frozen=True, gc=False):
@@ -45,10 +45,11 @@ class State:
     The values in here never change, only the containers do: so a copy costs a few milliseconds for a million VMs.
 
     Some of it is kept twice, so that nothing has to be searched for; `apply` keeps it in step with the rest:
-    `agenda` when which event is due, `holds` what makes events of a scope wait, `on` the ids of the events on each VM,
-    oldest first, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane, `residents` how
-    many VMs stand in each scope of a group. `departures` and `answers` are queues: the oldest goes first. `followed`
-    says that there ever was a token for a follower.
+    `agenda` when which event is due, `holds` what makes events of a scope wait, `told` the ids of the events of each
+    scope and `on` those on each VM, `sizes` the bytes that the events of a scope take, `under_way` the plan and the
+    step of an event, `lanes` the plans that hold a lane, `residents` how many VMs stand in each scope of a group.
+    `departures` and `answers` are queues: the oldest goes first. `followed` says that there ever was a token for a
+    follower.
     """
 
     __slots__ = (
@@ -75,8 +76,10 @@ class State:
         "push_claim",
         "residents",
         "scopes",
+        "sizes",
         "subscriptions",
         "tokens",
+        "told",
         "under_way",
     )
 
@@ -86,7 +89,8 @@ class State:
         self.fleet = Fleet()
         self.scopes: dict[str, Scope] = {}
         self.events: dict[str, Event] = {}
-        self.on: dict[str, tuple[str, ...]] = {}
+        self.told, self.on = IdsByKey(), IdsByKey()
+        self.sizes: dict[str, int] = {}
         self.holds: Holds = {}
         self.agenda: Agenda = []
         self.residents: dict[str, int] = {}
@@ -120,7 +124,8 @@ class State:
         copy.fleet = self.fleet.copy_to_read()
         copy.scopes, copy.events = self.scopes.copy(), self.events.copy()
         copy.forgotten, copy.floor, copy.lifted_at = self.forgotten, self.floor, self.lifted_at
-        copy.on, copy.holds, copy.under_way = self.on.copy(), self.holds.copy(), self.under_way.copy()
+        copy.told, copy.on, copy.sizes = self.told.copy(), self.on.copy(), self.sizes.copy()
+        copy.holds, copy.under_way = self.holds.copy(), self.under_way.copy()
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
         copy.lanes = self.lanes.copy()
         copy.outcomes, copy.tokens, copy.followed = self.outcomes.copy(), self.tokens.copy(), self.followed
@@ -151,8 +156,11 @@ class State:
         incarnation = self.incarnation(scope)
         if not incarnation:
             return EMPTY
-        known = self.scopes.get(scope)
-        return Document(incarnation, () if known is None else tuple(self.events[event] for event in known.events))
+        return Document(incarnation, tuple(self.events_in(scope)))
+
+    def events_in(self, scope: str) -> list[Event]:
+        """The live events of a scope, oldest first."""
+        return [self.events[event_id] for event_id in self.told.of(scope)]
 
     def events_of(self, vm: Vm) -> list[Event]:
         """The live events of its scope that hit a VM, oldest first."""
@@ -161,5 +169,5 @@ class State:
 
     def events_on(self, *names: str) -> list[Event]:
         """The live events that hit any of these VMs, each once, even if the VMs are gone by now."""
-        ids = dict.fromkeys(event_id for name in names for event_id in self.on.get(name, ()))
+        ids = dict.fromkeys(event_id for name in names for event_id in self.on.of(name))
         return [self.events[event_id] for event_id in ids]

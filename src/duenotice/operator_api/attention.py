@@ -142,10 +142,10 @@ def _sign(state: State, progress: Progress) -> Sign | None:
     left = [step for step in progress.steps if step.status in (StepStatus.WAITING, StepStatus.UNDER_WAY)]
     if sum(len(step.resources) for step in left) > MOST_FORESEEN_VMS:
         return None
-    scopes = [state.scopes.get(scope) for scope in dict.fromkeys(step.scope for step in left)]
-    events = [state.events[event_id] for scope in scopes if scope is not None for event_id in scope.events]
+    scopes = list(dict.fromkeys(step.scope for step in left))
+    events = [event for scope in scopes for event in state.events_in(scope)]
     vms = [state.fleet.vms.get(name) for step in left for name in step.resources]
-    return progress.plan, left, [scope is not None and scope.enabled for scope in scopes], events, vms
+    return progress.plan, left, [state.enabled(scope) for scope in scopes], events, vms
 
 
 def _needs_a_look(progress: Progress, now: Instant) -> bool:

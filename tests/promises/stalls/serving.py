@@ -12,6 +12,8 @@ SETTINGS: dict[str, object] = {
     "maintenance-lasts": 600,
     "allow-faults": True,
     "throttle": 1e9,
+    "events-per-scope": 100_000,
+    "document-kib": 64 * 1024,
 }
 
 

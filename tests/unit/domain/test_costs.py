@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
@@ -107,6 +108,29 @@ def deletes_wait_for_each_other(number: int) -> Work:
     do(state, c.ScaleSet("many", SEED, 0))
     do(state, c.ApproveEvents(tuple(state.events)[1:]))
     return lambda: pass_until(state, NOW.after(300 * SECOND))
+
+
+def many_events_of_one_vm_end(number: int) -> Work:
+    state = fleet(alone(1))
+    for n in range(number):
+        do(state, c.ScheduleEvent(id_of(n), EventType.REBOOT, ("vm-0",)))
+    pass_until(state, NOW.after(901 * SECOND))
+    return lambda: pass_until(state, NOW.after(1600 * SECOND))
+
+
+def a_plan_waits_for_room(number: int) -> Work:
+    """Its scope may have ten events."""
+    state = fleet([Vm(vm.name, vm.address, SET.key, update_domain=0, host=vm.name) for vm in alone(number)])
+    policy = structs.replace(POLICY, events_per_scope=10)
+    begin(state)
+
+    def go_on() -> None:
+        for minutes in range(0, number // 10 * 26, 5):
+            for _, changes in happenings(state, NOW.after(60 * minutes * SECOND), policy):
+                for change in changes:
+                    apply(state, change)
+
+    return go_on
 
 
 def a_plan_goes_on_one_by_one(number: int) -> Work:
@@ -219,6 +243,8 @@ def calls(work: Work) -> int:
         a_failure_ends,
         many_wait_for_one_to_end,
         deletes_wait_for_each_other,
+        many_events_of_one_vm_end,
+        a_plan_waits_for_room,
         a_plan_goes_on_one_by_one,
         a_plan_goes_on_all_at_once,
         a_preview_one_by_one,

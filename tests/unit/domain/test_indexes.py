@@ -48,7 +48,9 @@ def live(
 def kept(state: State) -> dict[str, Any]:
     """All that is kept twice, in a form that can be compared."""
     return {
+        "told": state.told,
         "on": state.on,
+        "sizes": state.sizes,
         "holds": {scope: (dict(h.hits), h.unapproved_deletes, h.approved_deletes) for scope, h in state.holds.items()},
         "refuges": state.fleet.refuges,
         "residents": state.residents,

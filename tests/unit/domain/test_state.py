@@ -44,7 +44,8 @@ def test_asking_changes_nothing() -> None:
     state = listening("web-0")
     schedule(state, "web-0")
     maintain(state, "alone", "zonal")
-    kept = {name: deepcopy(getattr(state, name)) for name in ("scopes", "events", "on", "holds", "agenda", "lanes")}
+    names = ("scopes", "events", "told", "on", "sizes", "holds", "agenda", "lanes")
+    kept = {name: deepcopy(getattr(state, name)) for name in names}
     before = take(state)
     for scope in ("set/web", "vm/alone", "vm/nobody"):
         assert (state.document(scope).incarnation, state.enabled(scope)) >= (0, False)
