@@ -49,7 +49,7 @@ def test_a_page_of_the_audit_trail_has_a_largest_size_and_goes_on_behind_it(
     for _ in range(5):
         node.operate(f"/v1/events/{node.schedule('Reboot', 'me')}/cancel")
     whole = node.operate("/v1/audit", method="GET")
-    monkeypatch.setattr(audit, "LARGEST", 1)
+    monkeypatch.setattr(audit, "PAGE_BYTES", 1)
     found, cursor, pages = [], "", 0
     while True:
         page = node.operator("GET", f"/v1/audit?cursor={cursor}").json()

@@ -14,7 +14,7 @@ from duenotice.console.attention import open_plans, title_of
 from duenotice.console.board import event_state
 from duenotice.console.door import safe
 from duenotice.console.pages import PageRoute, Visit, go
-from duenotice.console.shown_rows import ROWS, ShownRows, page_of
+from duenotice.console.shown_rows import ShownRows, page_of, whole_page
 from duenotice.console.together import chosen, together
 from duenotice.console.words import address
 from duenotice.errors import NotFound
@@ -50,7 +50,7 @@ class EventList:
     async def index(self, visit: Visit) -> Response:
         """The events that the address asks for; without a state also the last that are over."""
         asked, page = asked_of(visit), page_of(visit)
-        found = await visit.client.event_table(asked, offset=(page - 1) * ROWS, limit=ROWS)
+        found = await whole_page(page, lambda begin, most: visit.client.event_table(asked, offset=begin, limit=most))
         past = (
             None if asked.state else await visit.client.event_table(replace(asked, state=PAST, by=""), limit=PAST_ROWS)
         )

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.door import safe
 from duenotice.console.pages import PageRoute, Visit, go
-from duenotice.console.shown_rows import ROWS, ShownRows, page_of
+from duenotice.console.shown_rows import ShownRows, page_of, whole_page
 from duenotice.console.together import Outcomes, chosen, together
 from duenotice.console.words import address
 from duenotice.errors import NotFound
@@ -44,7 +44,7 @@ def views(path: str, given: Mapping[str, str], view: str) -> dict[str, Any]:
 async def vm_table(visit: Visit, group: str = "") -> Response:
     """The VMs that the address asks for, in a table."""
     asked, page = asked_of(visit, group), page_of(visit)
-    found = await visit.client.vm_table(asked, offset=(page - 1) * ROWS, limit=ROWS)
+    found = await whole_page(page, lambda begin, most: visit.client.vm_table(asked, offset=begin, limit=most))
     given = {key: value for key, value in asdict(asked).items() if value and (key != "group" or not group)}
     path = f"/groups/{group}" if group else "/"
     return visit.page(

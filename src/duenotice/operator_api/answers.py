@@ -23,7 +23,7 @@ from duenotice.domain.state import State
 from duenotice.domain.transitions import EventRaised, RequestAnswered
 from duenotice.engine.engine import Engine, Receipt, Records
 from duenotice.errors import InvariantBroken, Malformed, Refused
-from duenotice.operator_api.calls import KEY, actor_of
+from duenotice.operator_api.calls import KEY, Room, actor_of
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
 from duenotice.wire.stored_answer import StoredAnswer, unpacked
@@ -140,17 +140,18 @@ class Resource:
         """Submit it and answer with the events that it raised; none when nobody listens (F03)."""
 
         def build(_: State, records: Records) -> Reply:
-            events = events_in(records)
-            location = f"/v1/events/{events[0].id}" if len(events) == 1 else ""
-            return Reply(o.Raised(events), 201 if events else 200, location)
+            raised = raised_in(records)
+            location = f"/v1/events/{raised.events[0].id}" if len(raised.events) == 1 else ""
+            return Reply(raised, 201 if raised.events else 200, location)
 
         return await self._done(request, command, build)
 
 
-def events_in(records: Records) -> tuple[o.Event, ...]:
-    """The events that were raised in these records."""
-    changes = (record.transition for record in records)
-    return tuple(from_domain.event(change.event) for change in changes if isinstance(change, EventRaised))
+def raised_in(records: Records) -> o.Raised:
+    """The events that were raised in these records: one page of them."""
+    raised = [record.transition.event for record in records if isinstance(record.transition, EventRaised)]
+    events = Room().filled(map(from_domain.event, raised))
+    return o.Raised(events, len(raised) - len(events))
 
 
 class _UnderWay(NamedTuple):

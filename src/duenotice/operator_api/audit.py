@@ -10,12 +10,13 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.bounds import PAGE_BYTES
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, LookAt, Malformed, NotFound
 from duenotice.operator_api.answers import JSON, Resource, encode
-from duenotice.operator_api.calls import EVENT, LAST, Call, Parameter, limit_of, number
+from duenotice.operator_api.calls import EVENT, LAST, Call, Paging, Parameter, limit_of, number
 from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.history import moment_of
 from duenotice.toml import near_miss
@@ -26,9 +27,6 @@ from duenotice.wire.start_requests_json import canonical_id
 
 READ_AT_ONCE = 500
 """Records per look into the journal."""
-
-LARGEST = 4 * 1024 * 1024
-"""Bytes after which a page is full; the next page goes on from there."""
 
 MOST_AT_ONCE = 4
 """Pages that are made at the same time."""
@@ -66,7 +64,17 @@ class Audit(Resource):
         return [
             Call("GET", "/v1/audit", viewer, self.audit, about, page, None, query, (503,)),
             Call("GET", "/v1/feed", viewer, self.live, live, feed, None, ("after",), (429, 503)),
-            Call("GET", history, viewer, self.history, "What happened to an event", page, refusals=(503,)),
+            Call(
+                "GET",
+                history,
+                viewer,
+                self.history,
+                "What happened to an event",
+                page,
+                None,
+                (_CURSOR, "limit"),
+                (503,),
+            ),
         ]
 
     async def audit(self, request: Request) -> Response:
@@ -112,12 +120,13 @@ class Audit(Resource):
         async for position, text in (self._before if backwards else self._after)(begin, convert):
             if not wish.times.since < position < wish.times.to:
                 break
-            if len(found) == limit or size > LARGEST or abs(position - begin) > LOOKED_THROUGH:
+            size += 0 if text is None else len(text) + 1
+            is_full = len(found) == limit or (size > PAGE_BYTES and found and text is not None)
+            if is_full or abs(position - begin) > LOOKED_THROUGH:
                 return _page(found, str(last))
             last = position
             if text is not None:
                 found.append(text)
-                size += len(text)
         return _page(found, None)
 
     async def history(self, request: Request) -> Response:
@@ -129,7 +138,9 @@ class Audit(Resource):
             raise NotFound(f"There is no event {wanted} {self._since()}.", look_at=LookAt.AUDIT)
         if len(ids) > 1:
             raise Conflict(f"Several events begin with {wanted}.", hint="Give more of the id.")
-        return _page([encode(from_domain.record(record)) for record in found], None)
+        after = number(request, "cursor", 0, 0, LAST) if request.query_params.get("cursor") else 0
+        paging = Paging(limit_of(request), f"{after:015d}")
+        return await self._written(lambda: paging.page(found, _key, from_domain.record))
 
     def _since(self) -> str:
         oldest = self._engine.remembers_from
@@ -176,6 +187,10 @@ class Wish(NamedTuple):
 def _entry(wish: Wish, record: Record) -> Entry:
     wanted = wish.times.first <= record.at <= wish.times.last and _is_wanted(record, wish.query)
     return record.position, encode(from_domain.record(record)) if wanted else None
+
+
+def _key(record: Record) -> str:
+    return f"{record.position:015d}"
 
 
 def _page(items: list[bytes], cursor: str | None) -> Response:

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from heapq import nsmallest
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.bounds import PAGE_BYTES
 from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
@@ -26,6 +27,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 Schema = Mapping[str, Json]
+_encode = msgspec.json.Encoder().encode
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -201,8 +203,30 @@ def limit_of(request: Request) -> int:
     return number(request, "limit", DEFAULT_LIMIT, 1, MOST)
 
 
+class Room:
+    """How many bytes a page still has (S24). What does not fit is on the next page; the first thing always fits."""
+
+    def __init__(self, bytes_left: int = PAGE_BYTES) -> None:
+        self._left, self._is_empty = bytes_left, True
+
+    def takes(self, item: object) -> bool:
+        """Whether it fits; then its bytes are taken."""
+        size = len(_encode(item)) + 1
+        if size > self._left and not self._is_empty:
+            return False
+        self._left, self._is_empty = self._left - size, False
+        return True
+
+    def filled(self, items: Iterable[T]) -> tuple[T, ...]:
+        """As many of the items as fit; the others are never made, if they are made one by one."""
+        return tuple(takewhile(self.takes, items))
+
+
 class Paging(NamedTuple):
-    """Which page of a list a request asks for, in an order that changes do not disturb."""
+    """Which page of a list a request asks for, in an order that changes do not disturb.
+
+    A page ends at its number of rows or at its bytes, whichever comes first.
+    """
 
     limit: int
     cursor: str
@@ -216,16 +240,19 @@ class Paging(NamedTuple):
         """The items behind the cursor, by their key; only as many are sorted as are shown."""
         behind = (item for item in items if key(item) > self.cursor) if self.cursor else items
         found = nsmallest(self.limit + 1, behind, key=key)
-        here = found[: self.limit]
-        return o.Page(tuple(map(shown, here)), key(here[-1]) if len(found) > self.limit else None)
+        here = Room().filled(map(shown, found[: self.limit]))
+        return o.Page(here, key(found[len(here) - 1]) if len(found) > len(here) else None)
 
-    def page_of_names(self, names: Sequence[str], shown: Callable[[str], U | None]) -> o.Page[U]:
+    def page_of_names(
+        self, names: Sequence[str], shown: Callable[[str], U | None], room: Room | None = None
+    ) -> o.Page[U]:
         """The same for very many things with their names in order; what is not to be shown is left out."""
         behind = (names[place] for place in range(bisect_right(names, self.cursor), len(names)))
         wanted = ((name, item) for name in behind if (item := shown(name)) is not None)
         found = list(islice(wanted, self.limit + 1))
-        rest = found[self.limit - 1][0] if len(found) > self.limit else None
-        return o.Page(tuple(item for _, item in found[: self.limit]), rest)
+        here = (room or Room()).filled(item for _, item in found[: self.limit])
+        last = found[len(here) - 1][0] if here else self.cursor
+        return o.Page(here, last if len(found) > len(here) else None)
 
 
 # How a body is read

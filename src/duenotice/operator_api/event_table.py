@@ -18,7 +18,7 @@ from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Malformed
 from duenotice.operator_api.answers import Resource
-from duenotice.operator_api.calls import LAST, Call, Parameter, limit_of, number
+from duenotice.operator_api.calls import LAST, Call, Parameter, Room, limit_of, number
 from duenotice.operator_api.fleet import ALONE
 from duenotice.operator_api.history import told
 from duenotice.operator_api.vm_states import state_of
@@ -75,7 +75,7 @@ class EventTables(Resource):
             counts = Counter(map(state_of_trace, matching))
             found = [trace for trace in matching if state_of_trace(trace) in wanted.states]
             rows = ordered(found, lambda trace: wanted.pile(place_of(trace, state.fleet.vms)))
-            items = tuple(
+            items = Room().filled(
                 from_domain.event_row(told(trace, now), **place_of(trace, state.fleet.vms)._asdict())
                 for trace in rows[offset : offset + limit]
             )

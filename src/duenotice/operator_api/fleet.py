@@ -18,7 +18,7 @@ from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine, Records
 from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.answers import Resource, encode, shown
-from duenotice.operator_api.calls import Call, Parameter, actor_of, flag, number
+from duenotice.operator_api.calls import Call, Parameter, Room, actor_of, flag, number
 from duenotice.operator_api.counting import KnownNumbers, Numbers
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.vm_states import VmStates
@@ -134,8 +134,8 @@ class Fleets(Resource):
         def look(state: State) -> o.States:
             wanted.check(state.fleet)
             numbers = self._counted(state, wanted)
-            whole, left_out = numbers.whole, max(0, len(numbers) - limit)
-            return o.States(whole.vms, whole.counts, whole.listening, numbers.groups(limit), left_out)
+            whole, groups = numbers.whole, Room().filled(numbers.groups(limit))
+            return o.States(whole.vms, whole.counts, whole.listening, groups, len(numbers) - len(groups))
 
         return await self._looked(look)
 

@@ -12,7 +12,7 @@ from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Records
 from duenotice.errors import LookAt, NotFound, Refused
-from duenotice.operator_api.answers import Reply, Resource, events_in
+from duenotice.operator_api.answers import Reply, Resource, raised_in
 from duenotice.operator_api.calls import Call, Paging, decoded, new_id
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain, to_domain
@@ -88,9 +88,10 @@ class Groups(Resource):
 
 
 def _scaled(_: State, records: Records) -> Reply:
-    changes = [record.transition for record in records]
+    changes, raised = [record.transition for record in records], raised_in(records)
     scaled = o.Scaled(
-        events=events_in(records),
+        events=raised.events,
+        left_out=raised.left_out,
         added=tuple(vm.name for change in changes if isinstance(change, t.VmsPut) for vm in change.vms),
         removed=tuple(name for change in changes if isinstance(change, t.VmsRemoved) for name in change.names),
     )

@@ -12,14 +12,14 @@ from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, between, lives_of
 from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.answers import Resource, shown
-from duenotice.operator_api.calls import Call
+from duenotice.operator_api.calls import Call, Room
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.to_domain import parse_type
 from duenotice.wire.start_requests_json import canonical_id
 
 MOST = 5000
-"""Events in one answer; for the others, ask for a shorter span of time."""
+"""Events in one answer, which also ends at its bytes; for the others, ask for a shorter span of time."""
 
 
 class Timelines(Resource):
@@ -48,7 +48,7 @@ class Timelines(Resource):
 
         def write() -> o.Lives:
             found = list(filter(wanted, between(traces, since, until)))
-            items = tuple(told(trace, now) for trace in found[-MOST:])
+            items = Room().filled(told(trace, now) for trace in found[: -MOST - 1 : -1])[::-1]
             return o.Lives(from_domain.whole_second(now.at), items, len(found) - len(items))
 
         return await self._written(write)

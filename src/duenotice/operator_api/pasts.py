@@ -15,7 +15,7 @@ from duenotice.engine.engine import Engine
 from duenotice.engine.past_events import PastEvent, past_of
 from duenotice.errors import Refused
 from duenotice.operator_api.answers import Resource
-from duenotice.operator_api.calls import Call
+from duenotice.operator_api.calls import Call, Room
 from duenotice.operator_api.history import moment_of
 from duenotice.wire import operator as o
 from duenotice.wire.event_names import TYPE_NAMES
@@ -55,7 +55,7 @@ class Pasts(Resource):
 
         def write() -> o.History:
             found = [event for event in events if since <= _told_at(event) <= until and wanted(event)]
-            lives = tuple(map(_life, found[-MOST_EVENTS:]))
+            lives = Room().filled(map(_life, found[: -MOST_EVENTS - 1 : -1]))[::-1]
             days = tuple(_days(found, since, until))
             return o.History(days, lives, len(found) - len(lives), _second(complete_since))
 

@@ -47,12 +47,13 @@ class Subscriptions(Resource):
 
     async def index(self, request: Request) -> Response:
         """All of them; there are never very many."""
-        known = self._engine.state.subscriptions.values()
-        return shown(Paging.of(request).page(known, lambda each: each.id, from_domain.subscription))
+        paging, known = Paging.of(request), list(self._engine.state.subscriptions.values())
+        return await self._written(lambda: paging.page(known, lambda each: each.id, from_domain.subscription))
 
     async def show(self, request: Request) -> Response:
         """One of them."""
-        return shown(from_domain.subscription_with_messages(self._named(request)))
+        named = self._named(request)
+        return await self._written(lambda: from_domain.subscription_with_messages(named))
 
     async def create(self, request: Request) -> Response:
         """A new one. The answer is not kept, as it has the secret; the state may be ahead by now."""

@@ -100,7 +100,8 @@ class Tokens(Resource):
 
     async def index(self, request: Request) -> Response:
         """All tokens, without their secrets; there are never very many."""
-        return shown(Paging.of(request).page(self._tokens.values(), _name, from_domain.token))
+        paging, known = Paging.of(request), list(self._tokens.values())
+        return await self._written(lambda: paging.page(known, _name, from_domain.token))
 
     async def create(self, request: Request) -> Response:
         """A new token; its secret is only ever in this answer."""

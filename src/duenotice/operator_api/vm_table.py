@@ -18,7 +18,7 @@ from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
 from duenotice.operator_api.answers import Resource
-from duenotice.operator_api.calls import LAST, Call, Parameter, limit_of, number
+from duenotice.operator_api.calls import LAST, Call, Parameter, Room, limit_of, number
 from duenotice.operator_api.fleet import WANTED, Wanted
 from duenotice.operator_api.vm_states import VmStates
 from duenotice.operator_api.vms import SilentFor
@@ -92,7 +92,7 @@ class VmTables(Resource):
             there = (vm for name in names if (vm := known.get(name)) is not None)
             found = list(wanted.among(there, seen.states))
             shown = seen.first(found, sort, offset + limit)[offset : offset + limit]
-            return o.VmTable(len(found), tuple(self._row(seen, vm, now) for vm in shown))
+            return o.VmTable(len(found), Room().filled(self._row(seen, vm, now) for vm in shown))
 
         return await self._looked(look)
 

@@ -19,7 +19,7 @@ from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine, Records
 from duenotice.errors import Malformed, Refused
 from duenotice.operator_api.answers import RAISED, Reply, Resource, encode, shown
-from duenotice.operator_api.calls import Call, Handler, Paging, decoded, new_id, vm_named
+from duenotice.operator_api.calls import Call, Handler, Paging, Room, decoded, new_id, vm_named
 from duenotice.operator_api.fleet import WANTED, Wanted
 from duenotice.operator_api.vm_states import VmStates, listed_state_of, state_of_vm
 from duenotice.wire import operator as o
@@ -109,12 +109,13 @@ class Vms(Resource):
 
         Polls get their turn between them. Not in a thread: with it the loop would have to share each millisecond.
         """
-        written, cursor, left = list[bytes](), paging.cursor, paging.limit
+        written, cursor, left, room = list[bytes](), paging.cursor, paging.limit, Room()
         while True:
-            page = Paging(min(left, AT_ONCE), cursor).page_of_names(names, self._listed)
+            asked = min(left, AT_ONCE)
+            page = Paging(asked, cursor).page_of_names(names, self._listed, room)
             written += [encode(page.items)[1:-1]] if page.items else []
             left -= len(page.items)
-            if page.next is None or not left:
+            if page.next is None or not left or len(page.items) < asked:
                 break
             cursor = page.next
             await asyncio.sleep(0)
@@ -128,11 +129,15 @@ class Vms(Resource):
 
     async def show(self, request: Request) -> Response:
         """One VM with the events that hit it."""
-        vm = self._find(request)
-        state, now = self._engine.state, self._engine.clock.now()
-        events = tuple(from_domain.event(event, now) for event in state.events_of(vm))
-        told = _told(state, vm, state_of_vm(state, vm))
-        return shown(from_domain.vm_with_events(told, self._last_seen(vm), events))
+        name, now = self._find(request).name, self._engine.clock.now()
+
+        def look(state: State) -> o.VmWithEvents:
+            vm = vm_named(state, name)
+            events = tuple(from_domain.event(event, now) for event in state.events_of(vm))
+            told = _told(state, vm, state_of_vm(state, vm))
+            return from_domain.vm_with_events(told, self._last_seen(vm), events)
+
+        return await self._looked(look)
 
     async def document(self, request: Request) -> Response:
         """The document as the VM sees it, byte for byte.
@@ -143,7 +148,7 @@ class Vms(Resource):
         name = request.query_params.get("api-version", API_VERSIONS[-1].name)
         if name not in BY_NAME:
             raise Malformed(f"{name[:40]!r} is not an api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
-        body = encode_document(self._engine.state.document(scope_of(vm)), BY_NAME[name])
+        body = await self._engine.look(lambda state: encode_document(state.document(scope_of(vm)), BY_NAME[name]))
         return Response(body, media_type="application/json; charset=utf-8")
 
     async def listen(self, request: Request) -> Response:

@@ -1,18 +1,19 @@
 """What tables of the console are made of: pages, piles, links, and doing things to many at once."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from duenotice.client.operator.errors import Denied
 from duenotice.console.board import MOST_NAMED, BoardColumn, Cell, Section, is_named
 from duenotice.console.event_list import piles
-from duenotice.console.shown_rows import ShownRows
+from duenotice.console.shown_rows import ShownRows, whole_page
 from duenotice.console.together import Outcomes, together
 from duenotice.console.vm_table import said_of, turned, views
 from duenotice.console.words import address
 from duenotice.errors import Refused
-from duenotice.wire.operator import Raised, VmQuery
+from duenotice.wire.operator import Raised, VmQuery, VmRow, VmTable
 
 
 @pytest.mark.parametrize(
@@ -76,3 +77,25 @@ def test_few_cells_have_names(cells: int, named: bool) -> None:
     column = BoardColumn("UD 0", [Cell(f"vm-{n}", "fine", "") for n in range(cells)], {}, cells, 0)
     section = Section("set/web", "set", "web", [column], {}, cells, aggregated=False, folded=False)
     assert is_named([section]) is named
+
+
+@pytest.mark.parametrize(
+    ("page", "total", "asks"),
+    [
+        (1, 230, [(0, 100), (40, 60), (80, 20)]),
+        (3, 230, [(200, 100)]),
+        (3, 240, [(200, 100), (230, 70)]),
+    ],
+)
+def test_a_page_is_filled_from_several_answers(page: int, total: int, asks: list[tuple[int, int]]) -> None:
+    """An answer ends at its bytes (S24); when there are fewer rows by now, the page has what there is."""
+    fields: dict[str, Any] = dict.fromkeys(VmRow.__struct_fields__)
+    rows = tuple(VmRow(**{**fields, "name": f"vm-{number}"}) for number in range(230))
+    asked: list[tuple[int, int]] = []
+
+    async def ask(begin: int, most: int) -> VmTable:
+        asked.append((begin, most))
+        return VmTable(total, rows[begin : begin + min(most, 40)])
+
+    assert asyncio.run(whole_page(page, ask)).items == rows[(page - 1) * 100 : page * 100]
+    assert asked == asks

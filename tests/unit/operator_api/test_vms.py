@@ -62,9 +62,9 @@ def test_a_page_is_the_same_however_few_vms_are_looked_at_in_one_turn(monkeypatc
     most: list[int] = []
     page_of_names = Paging.page_of_names
 
-    def counted(paging: Paging, names: Sequence[str], shown: Callable[[str], Any]) -> Any:
+    def counted(paging: Paging, names: Sequence[str], shown: Callable[[str], Any], *room: Any) -> Any:
         most.append(paging.limit)
-        return page_of_names(paging, names, shown)
+        return page_of_names(paging, names, shown, *room)
 
     monkeypatch.setattr(Paging, "page_of_names", counted)
     with Node(FLEET) as node:

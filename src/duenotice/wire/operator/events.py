@@ -50,10 +50,11 @@ class Event(AnswerBody, frozen=True):
     ends_at: Moment | None
 
 
-class Raised(AnswerBody, frozen=True):
-    """The events that were raised; none when nobody listens."""
+class Raised(AnswerBody, frozen=True, omit_defaults=True):
+    """The events that were raised; none when nobody listens. `left_out` is how many more there are."""
 
     events: tuple[Event, ...]
+    left_out: Count = 0
 
 
 class Life(Event, frozen=True):

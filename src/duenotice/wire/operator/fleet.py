@@ -76,7 +76,7 @@ class Group(AnswerBody, frozen=True):
     policy: EventsPolicy | None
 
 
-class Scaled(Raised, frozen=True):
+class Scaled(Raised, frozen=True, kw_only=True):
     """Also the instances that were added, and those that were removed without an event."""
 
     added: tuple[str, ...]
