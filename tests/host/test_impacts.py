@@ -93,7 +93,7 @@ def test_a_freeze_pauses_the_guest_for_as_long_as_it_promised(service: HostServi
     boots, ticks = web.boots(), len(web.ticks()) - 1
     event = scheduled(service, web, "Freeze", duration=PAUSE)
     service.wait_for(event, "event-completed")
-    until(lambda: gap(web, ticks) > 1, lambda: f"no gap: {web.ticks()[ticks:]}")
+    until(lambda: gap(web, ticks) > 1, lambda: f"no gap, and it is {web.state()}: {web.lines()[-20:]}")
     took = measured(service, event)
     assert PAUSE - BOUND < gap(web, ticks) < took + BOUND
     assert took < PAUSE + LATEST
