@@ -1,6 +1,9 @@
 """The Azure door as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Iterable
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from uuid import uuid4
 
 from starlette.applications import Starlette
@@ -21,8 +24,9 @@ from duenotice.azure_api.scale_sets import ScaleSets
 from duenotice.azure_api.shape import AzureError, check_length, failed, on_error, on_http_error
 from duenotice.azure_api.sign_in import AzureGate, SignIn
 from duenotice.azure_api.virtual_machines import VirtualMachines
+from duenotice.bounds import LARGE_BYTES
 from duenotice.engine.engine import Engine
-from duenotice.errors import DuenoticeError
+from duenotice.errors import DuenoticeError, Unavailable
 
 
 class AzureApi:
@@ -30,7 +34,7 @@ class AzureApi:
 
     def __init__(self, engine: Engine) -> None:
         self.operations, self._gate = Operations(engine), AzureGate(engine)
-        self._place = AzureResource(engine)
+        self._place, self._large = AzureResource(engine), LargeAnswers()
         self.calls: list[AzureCall] = [
             *SignIn(engine).calls(),
             *VirtualMachines(engine, self.operations).calls(),
@@ -66,9 +70,68 @@ class AzureApi:
                 self._place.check_place(request)
             check_length(request, call.bounds.body)
             request.state.bounds = call.bounds
-            return await call.handler(request)
+            if call.bounds.answer <= LARGE_BYTES:
+                return await call.handler(request)
+            return await self._large.answered(request.state.token.id, partial(call.handler, request))
 
         return dispatch
+
+
+MOST_LARGE, MOST_LARGE_OF_ONE = 16, 4
+"""Answers under way that may be large, of all tokens together and of one: until the last byte of them is sent."""
+PATIENCE_SECONDS = 20.0
+"""How long a request waits for its place."""
+
+
+class LargeAnswers:
+    """Places for answers that may be large, so that those who do not read cost a bounded buffer (S24)."""
+
+    def __init__(self) -> None:
+        self._taken, self._waiting = Counter[str](), set[asyncio.Future[None]]()
+
+    async def answered(self, token_id: str, work: Callable[[], Awaitable[Response]]) -> Response:
+        """The answer of this work, which keeps its place until it was sent."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._take(token_id)
+        except TimeoutError:
+            raise Unavailable("Too many large answers are under way.", hint="Read those that were asked for.") from None
+        try:
+            return PlacedAnswer(await work(), partial(self._leave, token_id))
+        except BaseException:
+            self._leave(token_id)
+            raise
+
+    async def _take(self, token_id: str) -> None:
+        while self._taken.total() >= MOST_LARGE or self._taken[token_id] >= MOST_LARGE_OF_ONE:
+            left = asyncio.get_running_loop().create_future()
+            self._waiting.add(left)
+            try:
+                await left
+            finally:
+                self._waiting.discard(left)
+        self._taken[token_id] += 1
+
+    def _leave(self, token_id: str) -> None:
+        self._taken[token_id] -= 1
+        self._taken += Counter()  # who has no place is forgotten
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+
+class PlacedAnswer(Response):
+    """An answer that leaves its place when it was sent, or cannot be."""
+
+    def __init__(self, answer: Response, leave: Callable[[], None]) -> None:
+        self._answer, self._leave = answer, leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._leave()
 
 
 LONGEST_TARGET = 4096

@@ -5,10 +5,11 @@ from collections import defaultdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, AzureResource
-from duenotice.azure_api.group_json import SetShown, set_shown
-from duenotice.azure_api.shape import JSON, Listed, encode, shown
-from duenotice.domain.fleet import GroupKind, Vm
+from duenotice.azure_api.calls import COMPUTE, ONE_LARGE, PAGES, SUBSCRIPTION, AzureCall, AzureResource
+from duenotice.azure_api.group_json import set_shown
+from duenotice.azure_api.paging import encoded_item, page_of
+from duenotice.azure_api.shape import Written
+from duenotice.domain.fleet import Group, GroupKind, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 
@@ -22,29 +23,36 @@ class AvailabilitySets(AzureResource):
         """The rows of the table."""
         everywhere = f"{SUBSCRIPTION}/providers/Microsoft.Compute/availabilitySets"
         return [
-            AzureCall("GET", _ALL, Role.VIEWER, self.index),
-            AzureCall("GET", everywhere, Role.VIEWER, self.index),
-            AzureCall("GET", f"{_ALL}/{{name}}", Role.VIEWER, self.show),
+            AzureCall("GET", _ALL, Role.VIEWER, self.index, PAGES),
+            AzureCall("GET", everywhere, Role.VIEWER, self.index, PAGES),
+            AzureCall("GET", f"{_ALL}/{{name}}", Role.VIEWER, self.show, ONE_LARGE),
         ]
 
-    async def index(self, _: Request) -> Response:
-        """All of them, by name."""
-        return Response(await self._engine.look(lambda state: encode(Listed(_sets(state)))), media_type=JSON)
+    async def index(self, request: Request) -> Response:
+        """A page of them by name."""
+
+        def look(state: State) -> bytes:
+            members, site = _members(state), state.fleet.site
+            groups = {g.name: g for g in state.fleet.groups.values() if g.kind is GroupKind.AVAILABILITY_SET}
+            return page_of(request, sorted(groups), lambda name: set_shown(g := groups[name], members[g.key], site))
+
+        return Written(await self._engine.look(look))
 
     async def show(self, request: Request) -> Response:
         """One of them."""
         group = self._group(request, GroupKind.AVAILABILITY_SET)
-
-        def look(state: State) -> SetShown:
-            return set_shown(group, [vm for vm in state.fleet.vms.values() if vm.group == group.key], state.fleet.site)
-
-        return shown(await self._engine.look(look))
+        return Written(await self._engine.look(lambda state: set_with_vms(group, state)))
 
 
-def _sets(state: State) -> list[SetShown]:
-    """One look at all VMs, however many sets there are."""
+def set_with_vms(group: Group, state: State) -> bytes:
+    """A set as JSON, with its VMs."""
+    vms = [vm for vm in state.fleet.vms.values() if vm.group == group.key]
+    return encoded_item(set_shown(state.fleet.groups.get(group.key, group), vms, state.fleet.site), group.name)
+
+
+def _members(state: State) -> dict[str | None, list[Vm]]:
+    """The VMs of each group: one look at all of them, however many sets there are."""
     vms: dict[str | None, list[Vm]] = defaultdict(list)
     for vm in state.fleet.vms.values():
         vms[vm.group].append(vm)
-    groups = (group for group in state.fleet.groups.values() if group.kind is GroupKind.AVAILABILITY_SET)
-    return [set_shown(group, vms[group.key], state.fleet.site) for group in sorted(groups, key=lambda g: g.name)]
+    return vms

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from duenotice.azure_api import graph_steps as steps
-from duenotice.azure_api.graph_steps import GraphColumn, Predicate, Row, Step
-from duenotice.errors import LookAt, Malformed
+from duenotice.azure_api.graph_steps import Budget, GraphColumn, InvalidQuery, Predicate, Row, Step
 
 TABLE = "maintenanceresources"
 UNDERSTOOD = (
@@ -18,6 +18,15 @@ LONGEST = 10_000
 """Characters of a query."""
 DEEPEST = 50
 """Brackets in brackets."""
+MOST_STEPS = 20
+MOST_COLUMNS = 64
+"""Columns that one step names."""
+MOST_CONDITIONS = 100
+"""Comparisons of one query; each may look at each row. Values in brackets behind `in` are one comparison."""
+LONGEST_PATH = 8
+"""Names of a column: `properties.NAME` are two."""
+_SHOWN = 20
+"""Columns that a message names."""
 
 T = TypeVar("T")
 _TOKEN = re.compile(
@@ -29,25 +38,27 @@ _TOKEN = re.compile(
 _BLANK = re.compile(r"(?:\s|//[^\n]*)*")
 
 
-class InvalidQuery(Malformed):
-    """A query that is not understood."""
-
-    def __init__(self, message: str = "", *, hint: str = UNDERSTOOD, look_at: LookAt | None = None) -> None:
-        super().__init__(message, hint=hint, look_at=look_at)
-
-
 class GraphQuery(NamedTuple):
-    """What is done with the rows, one after the other, and the columns that are left."""
+    """What is done with the rows, one after the other, and the columns of those that are left."""
 
     steps: tuple[Step, ...]
-    columns: tuple[str, ...]
+    named: dict[str, GraphColumn]
 
-    def run(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows that the query gives."""
-        found = iter(rows)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that are left."""
+        return tuple(self.named)
+
+    def run(self, rows: Iterable[Row], budget: Budget | None = None) -> Iterator[Row]:
+        """The rows that the query gives; `cells` has what it shows of each."""
+        found, budget = iter(rows), budget or Budget()
         for step in self.steps:
-            found = step(found)
+            found = step(found, budget)
         return found
+
+    def cells(self, row: Row) -> Iterator[object]:
+        """The values of the columns that are left, one by one: together they may be many times the row."""
+        return (column.of(row) for column in self.named.values())
 
 
 def parse(text: str, columns: tuple[str, ...]) -> GraphQuery:
@@ -62,12 +73,12 @@ class _Token(NamedTuple):
 
 def _tokens(text: str) -> Iterator[_Token]:
     if len(text) > LONGEST:
-        raise InvalidQuery(f"The query has {len(text)} characters; {LONGEST} are the most.")
+        raise _invalid(f"The query has {len(text)} characters; {LONGEST} are the most.")
     at = _after_blank(text, 0)
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise InvalidQuery(f"{text[at : at + 20]!r} is not understood.")
+            raise _invalid(f"{text[at : at + 20]!r} is not understood.")
         yield _Token(found.lastgroup or "", found[0])
         at = _after_blank(text, found.end())
 
@@ -78,17 +89,16 @@ def _after_blank(text: str, at: int) -> int:
 
 
 _END = _Token("end", "")
-_COMPARED = {"==": steps.equal, "=~": steps.alike, "!=": steps.unequal, "!~": steps.unlike}
-_AMONG = {"in": steps.equal, "in~": steps.alike}
-_NOT_AMONG = {"!in": steps.unequal, "!in~": steps.unlike}
+_ONE = ("==", "=~", "!=", "!~")
+_MANY = ("in", "in~", "!in", "!in~")
 
 
 class _Parser:
     """Reads one query from its beginning to its end."""
 
     def __init__(self, text: str, columns: tuple[str, ...]) -> None:
-        self._tokens, self._at, self._depth = [*_tokens(text), _END], 0, 0
-        self._columns = columns
+        self._tokens, self._at, self._depth, self._conditions = [*_tokens(text), _END], 0, 0, 0
+        self._columns = {name: GraphColumn((name,)) for name in columns}
         self._operators: dict[str, Callable[[], Step]] = {
             "where": self._where,
             "project": self._project,
@@ -103,18 +113,22 @@ class _Parser:
     def query(self) -> GraphQuery:
         table = self._word("a table")
         if table.lower() != TABLE:
-            raise InvalidQuery(f"There is no table {table!r} here.")
+            raise _invalid(f"There is no table {table[:40]!r} here.")
         found: list[Step] = []
         while self._takes("|"):
+            _refuse_above(MOST_STEPS, len(found) + 1, "steps")
             found.append(self._operator())
         if self._next is not _END:
             raise self._unexpected("| or the end")
         return GraphQuery(tuple(found), self._columns)
 
+    def _now_named(self, columns: Iterable[str]) -> None:
+        self._columns = {name: GraphColumn((name,)) for name in columns}
+
     def _operator(self) -> Step:
         name = self._word("an operator")
         if name not in self._operators:
-            raise InvalidQuery(f"The operator {name!r} is not understood.")
+            raise _invalid(f"The operator {name[:40]!r} is not understood.")
         return self._operators[name]()
 
     # Operators
@@ -123,9 +137,8 @@ class _Parser:
         return steps.where(self._either())
 
     def _project(self) -> Step:
-        chosen = self._named_columns()
-        self._columns = tuple(name for name, _ in chosen)
-        return steps.project(chosen)
+        self._columns = dict(self._named_columns())
+        return _as_they_are
 
     def _order(self) -> Step:
         self._expect("by")
@@ -141,11 +154,11 @@ class _Parser:
     def _limit(self) -> Step:
         number = self._value()
         if not isinstance(number, int) or number < 0:
-            raise InvalidQuery(f"{number!r} is not a number of rows.")
+            raise _invalid(f"{number!r} is not a number of rows.")
         return steps.limit(number)
 
     def _count(self) -> Step:
-        self._columns = ("Count",)
+        self._now_named(["Count"])
         return steps.count
 
     def _summarize(self) -> Step:
@@ -153,52 +166,61 @@ class _Parser:
         for part in ("count", "(", ")"):
             self._expect(part)
         by = self._named_columns() if self._takes("by") else []
-        self._columns = self._once((*(each for each, _ in by), name))
+        self._now_named(self._once([*(each for each, _ in by), name]))
         return steps.summarize(by, name)
 
     # Conditions
 
     def _either(self) -> Predicate:
-        return steps.any_of(self._many(self._both, "or"))
+        return steps.any_of(self._many(self._both, "or", MOST_CONDITIONS))
 
     def _both(self) -> Predicate:
-        return steps.all_of(self._many(self._condition, "and"))
+        return steps.all_of(self._many(self._condition, "and", MOST_CONDITIONS))
 
     def _condition(self) -> Predicate:
         if not self._takes("("):
             return self._comparison()
         self._depth += 1
         if self._depth > DEEPEST:
-            raise InvalidQuery(f"The query has more than {DEEPEST} brackets in each other.")
+            raise _invalid(f"The query has more than {DEEPEST} brackets in each other.")
         inner = self._either()
         self._expect(")")
         self._depth -= 1
         return inner
 
     def _comparison(self) -> Predicate:
+        self._conditions += 1
+        _refuse_above(MOST_CONDITIONS, self._conditions, "comparisons")
         column, operator = self._column(), self._advance().text
-        if operator in _COMPARED:
-            return steps.compared(column, _COMPARED[operator], self._value())
-        if operator not in _AMONG and operator not in _NOT_AMONG:
-            raise InvalidQuery(f"The comparison {operator!r} is not understood.")
-        self._expect("(")
-        values = self._many(self._value)
-        self._expect(")")
-        if operator in _AMONG:
-            return steps.any_of([steps.compared(column, _AMONG[operator], value) for value in values])
-        return steps.all_of([steps.compared(column, _NOT_AMONG[operator], value) for value in values])
+        if operator in _ONE:
+            values = [self._value()]
+        elif operator in _MANY:
+            self._expect("(")
+            values = self._many(self._value, most=LONGEST)
+            self._expect(")")
+        else:
+            raise _invalid(f"The comparison {operator[:40]!r} is not understood.")
+        found = steps.among(column, values, any_case=operator.endswith("~"))
+        return steps.none_of(found) if operator.startswith("!") else found
 
     # Columns and values
 
     def _named_columns(self) -> list[tuple[str, GraphColumn]]:
         named = self._many(self._named_column)
-        self._once(tuple(name for name, _ in named))
+        self._once([name for name, _ in named])
         return named
 
     def _named_column(self) -> tuple[str, GraphColumn]:
-        name = self._name_before_equals()
+        name, begin = self._name_before_equals(), self._at
         column = self._column()
-        return name or "_".join(column.path), column
+        return name or "_".join(self._names_since(begin)), column
+
+    def _names_since(self, begin: int) -> Iterator[str]:
+        """The names of the column that was read since there."""
+        is_text = self._tokens[begin].text == "tostring" and self._tokens[begin + 1].text == "("
+        for token in self._tokens[begin + 2 * is_text : self._at]:
+            if token.kind in ("text", "word"):
+                yield _unquoted(token.text) if token.kind == "text" else token.text
 
     def _name_before_equals(self) -> str:
         if self._next.kind != "word" or self._tokens[self._at + 1].text != "=":
@@ -207,10 +229,12 @@ class _Parser:
         self._advance()
         return name
 
-    def _once(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InvalidQuery(f"There would be two columns {twice!r}.")
+    def _once(self, names: list[str]) -> list[str]:
+        known = set[str]()
+        for name in names:
+            if name in known:
+                raise _invalid(f"There would be two columns {name[:40]!r}.")
+            known.add(name)
         return names
 
     def _column(self) -> GraphColumn:
@@ -224,14 +248,16 @@ class _Parser:
     def _path(self) -> GraphColumn:
         name = self._word("a column")
         if name not in self._columns:
-            raise InvalidQuery(f"There is no column {name!r} here; there are {', '.join(self._columns)}.")
-        path = [name]
+            known = ", ".join(each[:40] for each in islice(self._columns, _SHOWN))
+            raise _invalid(f"There is no column {name[:40]!r} here; there are {known}.")
+        path = list[str]()
         while (opening := self._next.text) in (".", "["):
             self._advance()
             path.append(self._word("a name") if opening == "." else self._text())
+            _refuse_above(LONGEST_PATH, len(path) + 1, "names of a column")
             if opening == "[":
                 self._expect("]")
-        return GraphColumn(tuple(path))
+        return self._columns[name].below(tuple(path))
 
     def _value(self) -> object:
         token = self._next
@@ -247,7 +273,7 @@ class _Parser:
     def _text(self) -> str:
         if self._next.kind != "text":
             raise self._unexpected("a text in quotes")
-        return re.sub(r"\\(.)", r"\1", self._advance().text[1:-1])
+        return _unquoted(self._advance().text)
 
     # Tokens
 
@@ -276,12 +302,30 @@ class _Parser:
             raise self._unexpected(what)
         return self._advance().text
 
-    def _many(self, one: Callable[[], T], between: str = ",") -> list[T]:
+    def _many(self, one: Callable[[], T], between: str = ",", most: int = MOST_COLUMNS) -> list[T]:
         found = [one()]
         while self._takes(between):
+            _refuse_above(most, len(found) + 1, "columns")
             found.append(one())
         return found
 
     def _unexpected(self, wanted: str) -> InvalidQuery:
         found = "the end of the query" if self._next is _END else repr(self._next.text[:40])
-        return InvalidQuery(f"Where {wanted} was expected there is {found}.")
+        return _invalid(f"Where {wanted} was expected there is {found}.")
+
+
+def _as_they_are(rows: Iterator[Row], _: Budget) -> Iterator[Row]:
+    return rows
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1])
+
+
+def _invalid(message: str) -> InvalidQuery:
+    return InvalidQuery(message, hint=UNDERSTOOD)
+
+
+def _refuse_above(most: int, number: int, what: str) -> None:
+    if number > most:
+        raise _invalid(f"The query has more than {most} {what}.")

@@ -3,10 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, AzureCall, Handle
+from duenotice.azure_api.calls import COMPUTE, PAGES, AzureCall, Handle
 from duenotice.azure_api.compute_json import VmShown, view_of, vm_shown
 from duenotice.azure_api.paging import names_of, page_of
-from duenotice.azure_api.shape import JSON, AzureProblem, encode, shown
+from duenotice.azure_api.shape import AzureProblem, Written, shown
 from duenotice.azure_api.virtual_machines import wants_view
 from duenotice.azure_api.work import Working, new_id
 from duenotice.domain import commands as c
@@ -26,7 +26,7 @@ class Instances(Working):
         """The rows of the table."""
         viewer, operator = Role.VIEWER, Role.OPERATOR
         return [
-            AzureCall("GET", _ALL, viewer, self.index),
+            AzureCall("GET", _ALL, viewer, self.index, PAGES),
             AzureCall("GET", _ONE, viewer, self.show),
             AzureCall("GET", f"{_ONE}/instanceView", viewer, self.view),
             AzureCall("POST", f"{_ONE}/restart", operator, self._operation(EventType.REBOOT)),
@@ -48,9 +48,9 @@ class Instances(Working):
                     return None
                 return vm_shown(vm, state, view_of(vm, state)) if with_view else vm_shown(vm, state)
 
-            return encode(page_of(request, names_of(names, group), told))
+            return page_of(request, names_of(names, group), told)
 
-        return Response(await self._engine.look(look), media_type=JSON)
+        return Written(await self._engine.look(look))
 
     async def show(self, request: Request) -> Response:
         """One instance."""

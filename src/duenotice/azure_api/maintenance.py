@@ -6,8 +6,9 @@ from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, AzureCall, Handle
-from duenotice.azure_api.shape import AzureJson, AzureProblem, Listed, read, shown
+from duenotice.azure_api.calls import COMPUTE, PAGES, AzureCall, Handle
+from duenotice.azure_api.paging import page_of
+from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
 from duenotice.azure_api.work import Working
 from duenotice.domain import commands as c
 from duenotice.domain.event import Event, EventType, Phase, Source
@@ -72,7 +73,7 @@ class MaintenanceCalls(Working):
         viewer, operator, rows = Role.VIEWER, Role.OPERATOR, list[AzureCall]()
         for place in (_VM, _INSTANCE):
             rows += [
-                AzureCall("GET", f"{place}/updates", viewer, self.updates),
+                AzureCall("GET", f"{place}/updates", viewer, self.updates, PAGES),
                 AzureCall("GET", f"{place}/applyUpdates/{{update}}", viewer, self.applied),
                 AzureCall("PUT", f"{place}/applyUpdates/{{update}}", operator, self.apply),
                 *_acknowledging(place, self.acknowledge_for_vm),
@@ -98,7 +99,12 @@ class MaintenanceCalls(Working):
     async def updates(self, request: Request) -> Response:
         """What the platform has planned for a VM."""
         vm = await self._vm_or_instance(request)
-        return shown(Listed([_update(event, self._id_of(vm)) for event in self._pending(vm)]))
+        pending, place = {event.id: event for event in self._pending(vm)}, self._id_of(vm)
+
+        def look() -> bytes:
+            return page_of(request, sorted(pending), lambda event_id: _update(pending[event_id], place))
+
+        return Written(await self._engine.aside(look))
 
     async def apply(self, request: Request) -> Response:
         """Approve all that is planned."""

@@ -1,31 +1,54 @@
-"""Pages of lists: how many items each has, and the link to the next one (M04)."""
+"""Pages of lists: how many items and bytes each has, and the link to the next one (M04, S24)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import TypeVar
 from urllib.parse import urlencode
 
-from msgspec import UNSET
 from starlette.requests import Request
 
-from duenotice.azure_api.shape import Listed
+from duenotice.azure_api.calls import LONGEST_ITEM, PAGE
+from duenotice.azure_api.shape import AzureProblem, encode
 from duenotice.azure_api.sign_in import base_of
+from duenotice.bounds import PAGE_BYTES
 from duenotice.domain.fleet import Group
 
-T = TypeVar("T")
-PAGE = 1000
 TOKEN = "$skiptoken"
 
 
-def page_of(request: Request, names: Sequence[str], shown: Callable[[str], T | None]) -> Listed[T]:
-    """The page that a request asks for of things with their names in order; what is not to be shown is left out."""
+def page_of(request: Request, names: Sequence[str], shown: Callable[[str], object]) -> bytes:
+    """The page that a request asks for of things with their names in order, as JSON; a thing that is None is left out.
+
+    It ends at its number of items, or before the item that would make it too large.
+    """
     after = request.query_params.get(TOKEN, "")
-    behind = (names[place] for place in range(bisect_right(names, after), len(names)))
-    wanted = ((name, item) for name in behind if (item := shown(name)) is not None)
-    found = list(islice(wanted, PAGE + 1))
-    link = _next(request, found[PAGE - 1][0]) if len(found) > PAGE else UNSET
-    return Listed([item for _, item in found[:PAGE]], link)
+    page, size, last = list[bytes](), 0, ""
+    for place in range(bisect_right(names, after), len(names)):
+        if (item := shown(names[place])) is None:
+            continue
+        encoded = encoded_item(item, names[place])
+        size += len(encoded)
+        if page and (len(page) == PAGE or size > PAGE_BYTES):
+            link = b',"nextLink":' + encode(_next(request, last))
+            break
+        page.append(encoded)
+        last = names[place]
+    else:
+        link = b""
+    return b'{"value":[%b]%b}' % (b",".join(page), link)
+
+
+def encoded_item(item: object, name: str) -> bytes:
+    """One thing as JSON; refused if nobody could be asked to hold it."""
+    encoded = encode(item)
+    if len(encoded) > LONGEST_ITEM:
+        raise too_large(f"{name[:80]!r}", "The operator's API has its VMs in pages: GET /v1/vms.")
+    return encoded
+
+
+def too_large(what: str, hint: str) -> AzureProblem:
+    """The refusal of a thing that alone is larger than any answer may be."""
+    message = f"{what} is larger than {LONGEST_ITEM} bytes."
+    return AzureProblem.of(400, "ResponsePayloadTooLarge", message, hint=hint)
 
 
 def names_of(names: Sequence[str], group: Group) -> Sequence[str]:

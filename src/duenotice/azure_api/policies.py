@@ -6,15 +6,14 @@ Scale sets have more that can be changed, so their calls are in `scale_sets`.
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, AzureCall, AzureResource, actor_of
+from duenotice.azure_api.availability_sets import set_with_vms
+from duenotice.azure_api.calls import COMPUTE, ONE_LARGE, AzureCall, AzureResource, actor_of
 from duenotice.azure_api.compute_json import vm_shown
-from duenotice.azure_api.group_json import SetShown, set_shown
 from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_of
-from duenotice.azure_api.shape import AzureJson, AzureProblem, read, shown
+from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
 from duenotice.domain.commands import SetEventsPolicy
 from duenotice.domain.fleet import EventsPolicy, GroupKind
 from duenotice.domain.scope import ALONE
-from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 
@@ -46,7 +45,7 @@ class Policies(AzureResource):
         vm, group = f"{COMPUTE}/virtualMachines/{{name}}", f"{COMPUTE}/availabilitySets/{{name}}"
         return [
             *(AzureCall(method, vm, Role.OPERATOR, self.change_vm) for method in ("PATCH", "PUT")),
-            *(AzureCall(method, group, Role.OPERATOR, self.change_set) for method in ("PATCH", "PUT")),
+            *(AzureCall(method, group, Role.OPERATOR, self.change_set, ONE_LARGE) for method in ("PATCH", "PUT")),
         ]
 
     async def change_vm(self, request: Request) -> Response:
@@ -60,12 +59,7 @@ class Policies(AzureResource):
         """Of an availability set that is there."""
         group, policy = self._group(request, GroupKind.AVAILABILITY_SET), await _asked(request)
         await say(self._engine, request, group.key, policy)
-
-        def look(state: State) -> SetShown:
-            vms = [vm for vm in state.fleet.vms.values() if vm.group == group.key]
-            return set_shown(state.fleet.groups.get(group.key, group), vms, state.fleet.site)
-
-        return shown(await self._engine.look(look))
+        return Written(await self._engine.look(lambda state: set_with_vms(group, state)))
 
 
 async def _asked(request: Request) -> EventsPolicy:

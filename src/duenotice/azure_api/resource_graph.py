@@ -1,7 +1,14 @@
-"""The call of Resource Graph: a query over all events, present and past, in pages (M12)."""
+"""The call of Resource Graph: a query over all events, present and past, in pages (M12).
 
+Its answer is bounded in rows, columns and bytes, and so is what a query keeps and how long it works (S24): a page ends
+at a number of rows or of bytes, and `$skipToken` goes on behind it.
+"""
+
+import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated
 
@@ -10,12 +17,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import AzureCall, AzureResource
-from duenotice.azure_api.graph_query import GraphQuery, InvalidQuery, parse
+from duenotice.azure_api.calls import LONGEST_ITEM, PAGE, PAGES, AzureCall, AzureResource
+from duenotice.azure_api.graph_query import GraphQuery, parse
 from duenotice.azure_api.graph_rows import COLUMNS, rows_of
-from duenotice.azure_api.graph_steps import Row, column_type
-from duenotice.azure_api.shape import JSON, AzureJson, AzureProblem, encode, read
+from duenotice.azure_api.graph_steps import InvalidQuery, Row, column_type
+from duenotice.azure_api.paging import too_large
+from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, encode, read
 from duenotice.azure_api.sign_in import TENANT
+from duenotice.bounds import PAGE_BYTES
 from duenotice.clock import monotonic
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
@@ -24,11 +33,11 @@ from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Unavailable
 
 PATH = "/providers/Microsoft.ResourceGraph/resources"
-MOST = 1000
-"""Rows of one page, and how many it has by default."""
 PATIENCE_SECONDS = 20.0
-_ASK_EVERY = 1024
-
+MOST_ASKING, MOST_OF_ONE = 16, 4
+"""Queries that wait or are worked out, of all tokens together and of one. One at a time is worked out."""
+_LONGEST_TOKEN = 64
+"""Letters of a `$skipToken`."""
 
 _Rows = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 
@@ -37,7 +46,7 @@ class QueryOptions(Struct, frozen=True, rename="camel"):
     """How the answer is wanted; other options of Azure change nothing here."""
 
     skip_token: str | None = field(default=None, name="$skipToken")
-    top: Annotated[int, Meta(ge=1, le=MOST)] | None = field(default=None, name="$top")
+    top: Annotated[int, Meta(ge=1, le=PAGE)] | None = field(default=None, name="$top")
     skip: _Rows | None = field(default=None, name="$skip")
     result_format: str | None = None
 
@@ -50,27 +59,12 @@ class QueryAsked(Struct, frozen=True):
     options: QueryOptions | None = None
 
 
-class TableColumnShown(AzureJson, frozen=True):
-    """A column of an answer in the form of a table."""
-
-    name: str
-    type: str
-
-
-class TableShown(AzureJson, frozen=True):
-    """An answer in the form of a table."""
-
-    columns: tuple[TableColumnShown, ...]
-    rows: tuple[tuple[object, ...], ...]
-
-
-class QueryAnswer(AzureJson, frozen=True):
-    """One page of rows."""
+class QueryHead(AzureJson, frozen=True):
+    """What an answer says beside its rows."""
 
     total_records: int
     count: int
-    data: TableShown | list[Row]
-    result_truncated: str
+    result_truncated: str = "false"
     facets: tuple[()] = ()
     skip_token: str | UnsetType = field(default=UNSET, name="$skipToken")
 
@@ -79,7 +73,7 @@ class _Place(Struct, frozen=True, array_like=True):
     """Where the next page begins, and how many rows it has."""
 
     skip: _Rows
-    top: Annotated[int, Meta(ge=1, le=MOST)]
+    top: Annotated[int, Meta(ge=1, le=PAGE)]
 
 
 class ResourceGraph(AzureResource):
@@ -88,25 +82,41 @@ class ResourceGraph(AzureResource):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._lives = lives_of(engine)
+        self._asking, self._one_at_a_time = Counter[str](), asyncio.Lock()
 
     def calls(self) -> list[AzureCall]:
         """The rows of the table."""
-        return [AzureCall("POST", PATH, Role.VIEWER, self.resources)]
+        return [AzureCall("POST", PATH, Role.VIEWER, self.resources, PAGES)]
 
     async def resources(self, request: Request) -> Response:
         """A page of what a query gives; it is worked out off the loop that answers VMs (S26)."""
         asked = await read(request, QueryAsked)
         options = asked.options or QueryOptions()
-        query, place, as_table = _query(asked.query), _place(options), _is_table(options)
-        known = await self._lives.traces(self._engine)
-        traces = known.all() if self._means_here(asked) else ()
-        until = monotonic() + PATIENCE_SECONDS
+        place, as_table = _place(options), _is_table(options)
+        with self._share_of(request.state.token.id):
+            known = await self._lives.traces(self._engine)
+            async with self._one_at_a_time:
+                traces = known.all() if self._means_here(asked) else ()
+                until = monotonic() + PATIENCE_SECONDS
 
-        def look(state: State) -> bytes:
-            rows = query.run(rows_of(_patient(traces, until), state.fleet.site, TENANT))
-            return encode(_answer(rows, query, place, as_table))
+                def look(state: State) -> bytes:
+                    query = _query(asked.query)
+                    rows = query.run(rows_of(_patient(traces, until), state.fleet.site, TENANT))
+                    return _page(rows, query, place, as_table)
 
-        return Response(await self._engine.look(look), media_type=JSON)
+                return Written(await self._engine.look(look))
+
+    @contextmanager
+    def _share_of(self, token_id: str) -> Iterator[None]:
+        """A place among those who ask; nobody has all of them."""
+        if self._asking.total() >= MOST_ASKING or self._asking[token_id] >= MOST_OF_ONE:
+            raise Unavailable("Too many queries are asked at once.", hint="Try again in a moment.")
+        self._asking[token_id] += 1
+        try:
+            yield
+        finally:
+            self._asking[token_id] -= 1
+            self._asking += Counter()  # who asks nothing is forgotten
 
     def _means_here(self, asked: QueryAsked) -> bool:
         if asked.subscriptions is None:
@@ -130,10 +140,11 @@ def _is_table(options: QueryOptions) -> bool:
 
 def _place(options: QueryOptions) -> _Place:
     """As asked, and where nothing is said as the token of the last page says."""
-    last = _Place(0, MOST)
+    last = _Place(0, PAGE)
     if options.skip_token:
         try:
-            last = msgspec.json.decode(urlsafe_b64decode(options.skip_token), type=_Place)
+            short = options.skip_token if len(options.skip_token) <= _LONGEST_TOKEN else ""
+            last = msgspec.json.decode(urlsafe_b64decode(short), type=_Place)
         except (ValueError, msgspec.MsgspecError):
             message = "The $skipToken is not one of ours."
             raise AzureProblem.of(
@@ -144,27 +155,43 @@ def _place(options: QueryOptions) -> _Place:
 
 def _patient(traces: Iterable[EventTrace], until: float) -> Iterator[EventTrace]:
     """All of them, unless it takes longer than anybody waits."""
-    for number, trace in enumerate(traces):
-        if number % _ASK_EVERY == 0 and monotonic() > until:
-            raise Unavailable("The query takes too long.", hint="There are very many events; ask again later.")
+    for trace in traces:
+        if monotonic() > until:
+            raise Unavailable("The query takes too long.", hint="Leave rows out with where, or compare less.")
         yield trace
 
 
-def _answer(rows: Iterator[Row], query: GraphQuery, place: _Place, as_table: bool) -> QueryAnswer:
+def _page(rows: Iterator[Row], query: GraphQuery, place: _Place, as_table: bool) -> bytes:
+    """The page at a place as JSON. It ends at its number of rows, or before the row that would make it too large."""
     skipped = sum(1 for _ in islice(rows, place.skip))
-    page = list(islice(rows, place.top))
-    behind = sum(1 for _ in rows)
-    following = _Place(place.skip + len(page), place.top)
+    page, size, behind, types = list[bytes](), 0, 0, dict[str, str]()
+    for row in islice(rows, place.top):
+        shown = _row(row, query, as_table, types)
+        size += len(shown)
+        if page and size > PAGE_BYTES:
+            behind = 1
+            break
+        page.append(shown)
+    behind += sum(1 for _ in rows)
+    following = _Place(skipped + len(page), place.top)
     token = urlsafe_b64encode(encode(following)).decode() if behind else UNSET
-    return QueryAnswer(
-        total_records=skipped + len(page) + behind,
-        count=len(page),
-        data=_table(page, query.columns) if as_table else page,
-        result_truncated="false",
-        skip_token=token,
-    )
+    head = encode(QueryHead(skipped + len(page) + behind, len(page), skip_token=token))
+    data = [b"[", b",".join(page), b"]"]
+    if as_table:
+        columns = [{"name": name, "type": types.get(name, column_type(None))} for name in query.columns]
+        data = [b'{"columns":', encode(columns), b',"rows":', *data, b"}"]
+    return b"".join((head[:-1], b',"data":', *data, b"}"))
 
 
-def _table(page: list[Row], names: tuple[str, ...]) -> TableShown:
-    columns = tuple(TableColumnShown(name, column_type(page, name)) for name in names)
-    return TableShown(columns, tuple(tuple(row.get(name) for name in names) for row in page))
+def _row(row: Row, query: GraphQuery, as_table: bool, types: dict[str, str]) -> bytes:
+    """One row as JSON, made value by value; a column is of the type of its first value."""
+    cells, size = list[bytes](), 0
+    for name, value in zip(query.columns, query.cells(row), strict=True):
+        cell = encode(value)
+        cells.append(cell if as_table else encode(name) + b":" + cell)
+        size += len(cells[-1])
+        if size > LONGEST_ITEM:
+            raise too_large("One row of the answer", "Name fewer columns, or properties one by one.")
+        if value is not None and name not in types:
+            types[name] = column_type(value)
+    return b"[%b]" % b",".join(cells) if as_table else b"{%b}" % b",".join(cells)

@@ -4,12 +4,13 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, Handle
+from duenotice.azure_api.calls import COMPUTE, PAGES, SUBSCRIPTION, AzureCall, Handle
 from duenotice.azure_api.group_json import AskedScaleSet, scale_set_shown, view_of_scale_set
 from duenotice.azure_api.operations import name_of_many, raised_in
+from duenotice.azure_api.paging import page_of
 from duenotice.azure_api.policies import say
 from duenotice.azure_api.policy_json import policy_of
-from duenotice.azure_api.shape import JSON, AzureJson, AzureProblem, Listed, encode, read, shown
+from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
 from duenotice.azure_api.work import Working, new_id
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
@@ -35,8 +36,8 @@ class ScaleSets(Working):
         """The rows of the table."""
         viewer, operator, everywhere = Role.VIEWER, Role.OPERATOR, f"{SUBSCRIPTION}/providers/Microsoft.Compute"
         return [
-            AzureCall("GET", _ALL, viewer, self.index),
-            AzureCall("GET", f"{everywhere}/virtualMachineScaleSets", viewer, self.index),
+            AzureCall("GET", _ALL, viewer, self.index, PAGES),
+            AzureCall("GET", f"{everywhere}/virtualMachineScaleSets", viewer, self.index, PAGES),
             AzureCall("GET", _ONE, viewer, self.show),
             AzureCall("GET", f"{_ONE}/instanceView", viewer, self.view),
             AzureCall("PATCH", _ONE, operator, self.change),
@@ -46,14 +47,14 @@ class ScaleSets(Working):
             AzureCall("POST", f"{_ONE}/delete", operator, self.delete),
         ]
 
-    async def index(self, _: Request) -> Response:
-        """All of them, by name; there are never very many."""
+    async def index(self, request: Request) -> Response:
+        """A page of them by name."""
 
         def look(state: State) -> bytes:
-            groups = sorted((g for g in state.fleet.groups.values() if _is_scale_set(g)), key=lambda group: group.name)
-            return encode(Listed([scale_set_shown(group, state) for group in groups]))
+            groups = {group.name: group for group in state.fleet.groups.values() if _is_scale_set(group)}
+            return page_of(request, sorted(groups), lambda name: scale_set_shown(groups[name], state))
 
-        return Response(await self._engine.look(look), media_type=JSON)
+        return Written(await self._engine.look(look))
 
     async def show(self, request: Request) -> Response:
         """One of them."""

@@ -8,8 +8,10 @@ from msgspec import UNSET, Struct, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from duenotice import errors
+from duenotice.bounds import LARGE_BYTES
 from duenotice.errors import DuenoticeError, Malformed, Refused
 
 T = TypeVar("T")
@@ -80,6 +82,24 @@ _PLAIN = {
 def shown(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """An answer in JSON."""
     return Response(encode(body), status, headers, JSON)
+
+
+class Written(Response):
+    """An answer in JSON that was encoded off the loop. What is large is written in pieces, as fast as it is read."""
+
+    media_type = JSON
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Write it; each piece waits until most of what was written before is gone."""
+        whole = memoryview(self.body)
+        if len(whole) <= LARGE_BYTES or scope["method"] == "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for begin in range(0, len(whole), LARGE_BYTES):
+            end = begin + LARGE_BYTES
+            piece = bytes(whole[begin:end])
+            await send({"type": "http.response.body", "body": piece, "more_body": end < len(whole)})
 
 
 def failed(status: int, error: AzureError, headers: dict[str, str] | None = None) -> Response:

@@ -3,10 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, Handle, is_instance
+from duenotice.azure_api.calls import COMPUTE, PAGES, SUBSCRIPTION, AzureCall, Handle, is_instance
 from duenotice.azure_api.compute_json import VmShown, view_of, vm_shown
 from duenotice.azure_api.paging import page_of
-from duenotice.azure_api.shape import JSON, AzureProblem, encode, shown
+from duenotice.azure_api.shape import AzureProblem, Written, shown
 from duenotice.azure_api.work import Working, new_id
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
@@ -24,8 +24,8 @@ class VirtualMachines(Working):
         """The rows of the table."""
         viewer, operator, everywhere = Role.VIEWER, Role.OPERATOR, f"{SUBSCRIPTION}/providers/Microsoft.Compute"
         return [
-            AzureCall("GET", _ALL, viewer, self.index),
-            AzureCall("GET", f"{everywhere}/virtualMachines", viewer, self.index),
+            AzureCall("GET", _ALL, viewer, self.index, PAGES),
+            AzureCall("GET", f"{everywhere}/virtualMachines", viewer, self.index, PAGES),
             AzureCall("GET", _ONE, viewer, self.show),
             AzureCall("GET", f"{_ONE}/instanceView", viewer, self.view),
             AzureCall("POST", f"{_ONE}/restart", operator, self._operation(EventType.REBOOT)),
@@ -47,9 +47,9 @@ class VirtualMachines(Working):
                     return None
                 return vm_shown(vm, state, view_of(vm, state)) if with_view else vm_shown(vm, state)
 
-            return encode(page_of(request, names, told))
+            return page_of(request, names, told)
 
-        return Response(await self._engine.look(look), media_type=JSON)
+        return Written(await self._engine.look(look))
 
     async def show(self, request: Request) -> Response:
         """One VM."""

@@ -1,11 +1,22 @@
 """The part of Resource Graph's query language that is understood, and what a query gets that is not."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.azure_api.graph_query import DEEPEST, LONGEST, UNDERSTOOD, InvalidQuery, parse
-from duenotice.azure_api.graph_steps import Row
+from duenotice.azure_api.graph_query import (
+    DEEPEST,
+    LONGEST,
+    LONGEST_PATH,
+    MOST_COLUMNS,
+    MOST_CONDITIONS,
+    MOST_STEPS,
+    UNDERSTOOD,
+    parse,
+)
+from duenotice.azure_api.graph_steps import Budget, InvalidQuery, Row
 
 COLUMNS = ("id", "name", "type", "properties")
 TYPE = "microsoft.maintenance/scheduledevents"
@@ -24,8 +35,9 @@ ROWS = [
 ]
 
 
-def asked(query: str) -> list[Row]:
-    return list(parse(f"maintenanceresources {query}", COLUMNS).run(ROWS))
+def asked(query: str) -> list[dict[str, object]]:
+    made = parse(f"maintenanceresources {query}", COLUMNS)
+    return [dict(zip(made.columns, made.cells(found), strict=True)) for found in made.run(ROWS)]
 
 
 def names(query: str) -> str:
@@ -70,6 +82,12 @@ def names(query: str) -> str:
         ("| limit 2", "ab"),
         ("| take 0", ""),
         ("| order by name | take 1", "d"),
+        ("| order by name asc, name desc", "abcd"),
+        ("| project a = properties, name | where a.EventType == 'Freeze'", "a"),
+        ("| project name, t = tostring(properties) | where t.EventType == 'Freeze'", ""),
+        ("| project name, t = tostring(name) | where t == 'b' | order by t", "b"),
+        ("| where properties == 'x' or properties.Resources in ('x')", ""),
+        ("| where properties != 'x'", "abcd"),
         ("// all of them\n| where name == 'a' // one\n", "a"),
     ],
 )
@@ -84,7 +102,54 @@ def test_a_table_is_named_in_upper_or_lower_case() -> None:
 def test_project_gives_only_the_columns_that_it_names() -> None:
     query = parse("maintenanceresources | project name, properties.EventStatus, kind = properties.EventType", COLUMNS)
     assert query.columns == ("name", "properties_EventStatus", "kind")
-    assert next(query.run(ROWS)) == {"name": "a", "properties_EventStatus": "Started", "kind": "Freeze"}
+    assert list(query.cells(next(query.run(ROWS)))) == ["a", "Started", "Freeze"]
+
+
+def test_project_names_columns_as_they_are_called_there() -> None:
+    """Also those that a project before it has renamed, and one that is called like a function."""
+    assert asked("| where name == 'a' | project k = properties | project k.EventType, k['EventStatus']") == [
+        {"k_EventType": "Freeze", "k_EventStatus": "Started"}
+    ]
+    assert asked("| take 1 | project tostring = name | project tostring") == [{"tostring": "a"}]
+
+
+def _many(number: int, text: str, between: str = ", ") -> str:
+    return between.join(text.format(n=n) for n in range(number))
+
+
+@pytest.mark.parametrize(
+    ("most", "query", "saying"),
+    [
+        (MOST_COLUMNS, lambda n: "| project " + _many(n, "c{n} = name"), "more than 64 columns"),
+        (MOST_COLUMNS, lambda n: "| order by " + _many(n, "name"), "more than 64 columns"),
+        (MOST_COLUMNS, lambda n: "| summarize count() by " + _many(n, "c{n} = name"), "more than 64 columns"),
+        (MOST_STEPS, lambda n: "| limit 9" * n, "more than 20 steps"),
+        (MOST_CONDITIONS, lambda n: "| where " + _many(n, "name == 'a'", " or "), "more than 100"),
+        (MOST_CONDITIONS, lambda n: "| where " + _many(n, "(name == 'a')", " and "), "more than 100"),
+        (MOST_CONDITIONS - 1, lambda n: "| where name == 1 | where " + _many(n, "name == 1", " or "), "more than 100"),
+        (LONGEST_PATH, lambda n: "| where properties" + ".a" * (n - 1) + " == 1", "more than 8 names of a column"),
+    ],
+)
+def test_a_query_is_bounded_in_steps_columns_and_comparisons(most: int, query: Callable[[int], str], saying: str):
+    """S24: what it costs for each row follows from these; one more is refused."""
+    asked(query(most))
+    with pytest.raises(InvalidQuery) as refused:
+        asked(query(most + 1))
+    assert saying in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "step", ["order by name", "summarize count() by name", "order by tostring(properties.Resources)"]
+)
+def test_order_and_groups_are_paid_from_a_budget(step: str) -> None:
+    """S24: what is kept of rows until the last one has come is counted in bytes."""
+    query = parse(f"maintenanceresources | {step}", COLUMNS)
+    assert len(list(query.run(ROWS, Budget(900)))) == 4
+    with pytest.raises(InvalidQuery, match="take more than"):
+        list(query.run(ROWS, Budget(700)))
+    long = [row("x" * 1000, Resources=["y" * 1000])]
+    with pytest.raises(InvalidQuery, match="take more than"):
+        list(query.run(long, Budget(400)))
 
 
 def test_a_text_is_made_of_anything() -> None:
