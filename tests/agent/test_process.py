@@ -117,6 +117,17 @@ def test_a_hung_handler_holds_up_neither_polls_nor_other_events(node: Node, tmp_
         assert "prepared" not in agent.whats and "failed" not in agent.whats
 
 
+def test_two_events_at_once_with_one_handler_are_both_prepared_for_and_approved(node: Node, tmp_path: Path):
+    """A hook that needs two thirds of its timeout: the second event has the whole timeout too, when its turn comes."""
+    with machine(node, tmp_path, drain="sleep 1") as agent:
+        file = agent.folder / "agent.toml"
+        file.write_text(file.read_text().replace('"20s"', '"1500ms"'))
+        ids = [node.schedule(kind, "vm-0").upper() for kind in ("Reboot", "Freeze")]
+        agent.start()
+        agent.until(lambda: agent.whats.count("approved") == 2)
+        assert "failed" not in agent.whats and {each.event_id for each in agent.records if each.handler} == {*ids}
+
+
 def test_sighup_takes_a_good_file_and_refuses_a_bad_one(node: Node, tmp_path: Path):
     """What is wrong is said, and the old rules stay."""
     with machine(node, tmp_path, "never") as agent:

@@ -47,7 +47,7 @@ class PlanView(NamedTuple):
 
 
 class Prepare(NamedTuple):
-    """Let a handler prepare, in at most this many seconds."""
+    """Let a handler prepare, in at most this many seconds from when it begins: it may wait for another event's work."""
 
     event_id: str
     handler: str
@@ -144,7 +144,7 @@ def _way_out(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
         yield Wait(event_id, begin)
     elif (spec := _next_handler(case, rule, view)) is None:
         yield from _approval(event_id, case, view)
-    elif (left := _notice_left(case, view)) > 0:
+    elif (left := notice_left(case, view.now)) > 0:
         yield Prepare(event_id, spec.name, min(spec.timeout, left))
 
 
@@ -156,11 +156,11 @@ def _not_yet(case: Case, rule: HandlerRule, view: PlanView) -> datetime | None:
     return begin if begin > view.now else None
 
 
-def _notice_left(case: Case, view: PlanView) -> float:
+def notice_left(case: Case, now: datetime) -> float:
     """Seconds for handlers (H07). An event that was Started when we first saw it gave no notice: nothing begins."""
     if case.not_before is None:
         return 0.0
-    return (case.not_before - view.now).total_seconds() - RESERVE
+    return (case.not_before - now).total_seconds() - RESERVE
 
 
 def _next_handler(case: Case, rule: HandlerRule, view: PlanView) -> HandlerSpec | None:
@@ -236,6 +236,6 @@ def _held(cases: Cases, view: PlanView) -> set[str]:
 def _wanted(case: Case, view: PlanView) -> tuple[str, ...]:
     """The handlers that may still prepare for it."""
     rule = rule_for(view.rules, case.event)
-    if rule is None or _not_yet(case, rule, view) is not None or _notice_left(case, view) <= 0:
+    if rule is None or _not_yet(case, rule, view) is not None or notice_left(case, view.now) <= 0:
         return ()
     return rule.handlers

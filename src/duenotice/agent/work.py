@@ -10,7 +10,7 @@ import msgspec
 from duenotice.agent.cases import LedgerRecord, What
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.logs import describe, log
-from duenotice.agent.plan import Prepare, Recover
+from duenotice.agent.plan import Prepare, Recover, notice_left
 from duenotice.agent.recorder import Recorder
 from duenotice.agent.rules import HandlerSpec
 from duenotice.agent.tasks import Later
@@ -37,12 +37,13 @@ class HandlerRunner:
 
     async def prepare(self, step: Prepare) -> None:
         """Record that it begins, do it, record how it ended; if we are stopped in between it begins again (S13)."""
-        deadline = monotonic() + step.seconds
         async with self._lock(step.handler):
             case = self._recorder.cases[step.event_id]
-            # While we waited for the handler. The plan looks again, with what is left then (H07).
-            if case.returning or monotonic() >= deadline or self._is_over(step):
+            # What happened while another event had the handler: that wait costs notice, and not the handler's time (H07).
+            left = notice_left(case, wall())
+            if case.returning or left <= 0 or self._is_over(step):
                 return
+            deadline = monotonic() + min(step.seconds, left)
             self._record("preparing", step, case.content)
             try:
                 await within(deadline, self._try(step, deadline))

@@ -12,14 +12,14 @@ import pytest
 from duenotice.agent import work
 from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
-from duenotice.agent.plan import Prepare, Recover
+from duenotice.agent.plan import RESERVE, Prepare, Recover
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.agent.rules import HandlerSpec
 from duenotice.agent.tasks import Later, Tasks
 from duenotice.agent.work import HandlerRunner, within
 from duenotice.backoff import Backoff
-from duenotice.clock import monotonic
-from tests.unit.agent.build import ID, cases, event, record, seen
+from duenotice.clock import monotonic, wall
+from tests.unit.agent.build import ID, NOW, cases, event, record, seen
 
 LONG = event(notice=1e9)
 """An event that is far away, also for those who look at the clock."""
@@ -135,15 +135,32 @@ def test_a_handler_that_cleans_up_is_waited_for_though_we_are_stopped_meanwhile(
     asyncio.run(stopped_while_it_cleans_up())
 
 
-def test_a_handler_that_is_free_only_after_the_deadline_is_not_begun():
-    """The plan looks again, with the notice that is left then (H07)."""
-    bench = Bench(Scripted(for_ever))
+def test_a_handler_that_is_free_only_when_the_notice_is_over_is_not_begun():
+    """There would be no time to approve (H07)."""
+    notice = (wall() - NOW).total_seconds() + RESERVE + 0.5
+    bench = Bench(Scripted(for_ever), seen(event(notice=notice)))
 
     async def both() -> None:
-        await asyncio.gather(*(bench.worker.prepare(Prepare(ID, "a", 0.02)) for _ in range(2)))
+        await asyncio.gather(*(bench.worker.prepare(Prepare(ID, "a", 60.0)) for _ in range(2)))
 
     asyncio.run(both())
     assert [what for what, _ in bench.told] == ["preparing", "failed"]
+
+
+def test_an_event_that_waits_for_the_handler_of_another_has_all_of_its_time_for_itself():
+    """Two events at once: what the second waits for the first is not taken from what the handler may use (H07)."""
+
+    async def takes_long(occasion: Occasion) -> None:
+        assert occasion.deadline - monotonic() > 2.5
+        await asyncio.sleep(0.6)
+
+    bench = Bench(Scripted(takes_long))
+
+    async def both() -> None:
+        await asyncio.gather(*(bench.worker.prepare(Prepare(ID, "a", 3.0)) for _ in range(2)))
+
+    asyncio.run(both())
+    assert [what for what, _ in bench.told] == ["preparing", "prepared"] * 2
 
 
 def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPatch):
