@@ -39,7 +39,7 @@ class HandlerRunner:
         """Record that it begins, do it, record how it ended; if we are stopped in between it begins again (S13)."""
         async with self._lock(step.handler):
             case = self._recorder.cases[step.event_id]
-            # What happened while another event had the handler: that wait costs notice, and not the handler's time (H07).
+            # While another event had the handler: that wait costs notice, and not the handler's time (H07).
             left = notice_left(case, wall())
             if case.returning or left <= 0 or self._is_over(step):
                 return
