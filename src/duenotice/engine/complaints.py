@@ -1,6 +1,7 @@
 """Logs a failure that repeats: at once, then once a minute, and when it works again.
 
-A full disk is tried twice a second. To log each try would fill the log, or the rest of that disk.
+A full disk is tried twice a second, and one that fails now and then fails and works many times a second. To log each
+time would fill the log, or the rest of that disk: of each kind of line there is one a minute, with what was not said.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from duenotice.clock import monotonic
 
 EVERY = 60.0
-"""Real seconds between two lines about the same failure."""
+"""Real seconds between two lines of the same kind."""
 
 
 class Trouble(NamedTuple):
@@ -23,6 +24,8 @@ class Trouble(NamedTuple):
 
 
 COMMITS = Trouble("error", "commit failed", "commit-failed", "storing works again", "commits-work-again")
+PUSHES = Trouble("warning", "messages wait", "push-waits", "messages are delivered again", "push-goes-on")
+NOTES = Trouble("warning", "deliveries are not noted", "push-not-noted", "deliveries are noted again", "push-noted")
 UPKEEP = Trouble(
     "warning", "upkeep of the journal put off", "upkeep-failed", "upkeep works again", "upkeep-works-again"
 )
@@ -35,19 +38,29 @@ class Complaints:
         self, report: Callable[..., None], now: Callable[[], float] = monotonic, trouble: Trouble = COMMITS
     ) -> None:
         self._report, self._now, self._trouble = report, now, trouble
-        self._failures = 0
-        self._told = 0.0
+        self._failures = self._unsaid = 0
+        self._told = self._ended = -EVERY
 
     def failed(self, error: Exception) -> None:
         """It failed, once more or for the first time."""
         self._failures += 1
-        if self._failures == 1 or self._now() - self._told >= EVERY:
-            self._told = self._now()
+        self._unsaid += 1
+        now = self._now()
+        if now - self._told >= EVERY:
+            self._told = now
             details = {"error": str(error), "hint": getattr(error, "hint", ""), "times": self._failures}
-            self._report(self._trouble.level, self._trouble.message, action=self._trouble.action, **details)
+            self._say(self._trouble.level, self._trouble.message, self._trouble.action, self._unsaid - 1, details)
 
     def worked(self) -> None:
-        """It worked; this is logged only after a failure."""
-        if self._failures:
-            self._report("info", self._trouble.over, action=self._trouble.over_action, times=self._failures)
+        """It worked; this is logged only after a failure, and in a minute if the last was less than a minute ago."""
+        if not self._failures:
+            return
+        now = self._now()
+        if now - self._ended >= EVERY:
+            self._ended = now
+            self._say("info", self._trouble.over, self._trouble.over_action, self._unsaid, {"times": self._failures})
             self._failures = 0
+
+    def _say(self, level: str, message: str, action: str, unsaid: int, details: dict[str, object]) -> None:
+        self._report(level, message, action=action, **details, unsaid=unsaid)
+        self._unsaid = 0

@@ -17,7 +17,9 @@ from duenotice.backoff import Backoff
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import ClaimPushes, Command, NotePushes, PushNote, ReportReceiver
 from duenotice.domain.subscription import Subscription, SubscriptionStatus
+from duenotice.engine.complaints import NOTES, PUSHES, Complaints
 from duenotice.engine.engine import SELF, Engine
+from duenotice.engine.log import report
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 from duenotice.push.changes import EventBook
 from duenotice.push.courier import Courier, PushLine, PushSurroundings, slim
@@ -76,6 +78,7 @@ class Pusher:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._open = False
         self._claim, self._claiming = "", asyncio.Lock()
+        self._waits, self._unnoted = Complaints(report, trouble=PUSHES), Complaints(report, trouble=NOTES)
         self._book, self._position = EventBook(), 0
         self._news, self._many = asyncio.Event(), asyncio.Event()
         self._last: set[asyncio.Future[None]] = set()
@@ -195,7 +198,7 @@ class Pusher:
             log.info("not needed", action="push-refused", error=refusal.message)
             return
         except DuenoticeError as trouble:
-            log.warning("messages wait", action="push-waits", error=trouble.message)
+            self._waits.failed(trouble)
         except Exception as error:
             log.error("a courier failed", action="push-failed", exc_info=error)
         await asyncio.sleep(BEGIN_AGAIN)
@@ -242,6 +245,7 @@ class Pusher:
                 claim = str(uuid4())
                 await self._engine.submit(ClaimPushes(claim), SELF)
                 self._claim = claim
+        self._waits.worked()
 
     async def _report(self, subscription_id: str, status: SubscriptionStatus, reason: str) -> None:
         await self._store(ReportReceiver(self._claim, subscription_id, status, reason))
@@ -267,8 +271,10 @@ class Pusher:
                 self.pause()
                 return
             except DuenoticeError as trouble:
-                log.warning("deliveries are not noted", action="push-waits", error=trouble.message)
+                self._unnoted.failed(trouble)
                 self._news.set()
+            else:
+                self._unnoted.worked()
             await self._pause_between_notes()
 
     def _hear_news(self) -> None:

@@ -19,17 +19,19 @@ class Log:
     def __init__(self) -> None:
         self.now = 1000.0
         self.told: list[tuple[str, str, int]] = []
+        self.unsaid: list[int] = []
         self.complaints = Complaints(self.report, lambda: self.now)
 
     def report(self, level: str, _message: str, **details: Any) -> None:
         self.told.append((level, details["action"], details["times"]))
+        self.unsaid.append(details["unsaid"])
 
 
 def test_the_first_failure_is_told_at_once_with_what_to_do() -> None:
     told: list[dict[str, Any]] = []
     Complaints(lambda level, message, **details: told.append({"level": level, **details})).failed(FULL)
     wanted = {"level": "error", "action": "commit-failed", "error": "The disk is full.", "hint": "Make room."}
-    assert told == [wanted | {"times": 1}]
+    assert told == [wanted | {"times": 1, "unsaid": 0}]
 
 
 def test_the_next_ones_are_told_once_a_minute_with_how_many_they_are() -> None:
@@ -56,12 +58,36 @@ def test_what_never_failed_is_not_told() -> None:
     assert log.told == []
 
 
-def test_the_next_trouble_is_told_at_once_again() -> None:
+def test_the_next_trouble_is_told_at_once_again_after_a_minute() -> None:
     log = Log()
     for _ in range(2):
         log.complaints.failed(FULL)
         log.complaints.worked()
+        log.now += EVERY
     assert [action for _, action, _ in log.told] == ["commit-failed", "commits-work-again"] * 2
+
+
+def test_a_disk_that_fails_now_and_then_writes_one_line_of_each_kind_a_minute_with_what_was_not_said() -> None:
+    log = Log()
+    for _ in range(960):  # two minutes, eight times a second
+        log.complaints.failed(FULL)
+        log.complaints.worked()
+        log.now += 0.125
+    failed, works = ("error", "commit-failed"), ("info", "commits-work-again")
+    assert [line[:2] for line in log.told] == [failed, works] * 2
+    assert [line[2] for line in log.told] == [1, 1, 480, 480]
+    assert log.unsaid == [0, 0, 479, 0]
+
+
+def test_the_end_of_a_trouble_is_told_later_if_the_last_one_ended_just_now() -> None:
+    log = Log()
+    for _ in range(2):
+        log.complaints.failed(FULL)
+        log.complaints.worked()
+    log.now += EVERY
+    log.complaints.worked()
+    assert [action for _, action, _ in log.told] == ["commit-failed", "commits-work-again", "commits-work-again"]
+    assert log.unsaid == [0, 0, 1]
 
 
 @in_loop
