@@ -12,6 +12,7 @@ import structlog
 from duenotice import settings as s
 from duenotice.bootstrap import cluster, impact, operator_port, push, tls
 from duenotice.bootstrap.azure_port import AzurePort, azure_port
+from duenotice.bootstrap.file_watch import FileWatch
 from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import ChangeLog
@@ -140,6 +141,7 @@ class Service:
         self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
         self._heartbeat = Heartbeat(journal, self.engine.clock, self.ticker.absent, self.engine.keep_time)
+        self._file_watch = FileWatch(self.engine, journal)
         self.fleet_file = FleetFile(self.settings.fleet, self.engine)
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: self._changes.add(records, self.engine.state))
@@ -179,6 +181,7 @@ class Service:
         if self._dispatcher is not None:
             await self._dispatcher.stop()
         await self.pusher.stop()
+        await self._file_watch.stop()
         await self.engine.stop()
         self._changes.write()
 
@@ -195,6 +198,7 @@ class Service:
             self._lead()
         else:
             impact.begin(self._dispatcher, self.engine)
+        self._file_watch.start()
         self._workers.start(self.engine, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:

@@ -8,6 +8,7 @@ from duenotice.domain.commands import LiftIncarnations
 from duenotice.domain.transitions import Record
 from duenotice.engine.followers import Below, Nobody
 from duenotice.engine.publisher import Publisher
+from duenotice.errors import Unavailable
 
 
 class Alone:
@@ -16,6 +17,8 @@ class Alone:
     def __init__(self, clock: Clock, publisher: Publisher) -> None:
         self.clock, self.publisher = clock, publisher
         self.changed = asyncio.Event()
+        self.trouble: Unavailable | None = None
+        """Why nothing can be stored, if the files of the journal were taken away."""
         self.below: Below = Nobody()
         self.on_commit: list[Callable[[Sequence[Record]], None]] = []
         self.on_recover: list[Callable[[], None]] = []

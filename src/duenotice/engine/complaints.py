@@ -26,6 +26,7 @@ class Trouble(NamedTuple):
 COMMITS = Trouble("error", "commit failed", "commit-failed", "storing works again", "commits-work-again")
 PUSHES = Trouble("warning", "messages wait", "push-waits", "messages are delivered again", "push-goes-on")
 NOTES = Trouble("warning", "deliveries are not noted", "push-not-noted", "deliveries are noted again", "push-noted")
+FILES = Trouble("critical", "files were taken away", "files-missing", "the files are back", "files-are-back")
 UPKEEP = Trouble(
     "warning", "upkeep of the journal put off", "upkeep-failed", "upkeep works again", "upkeep-works-again"
 )

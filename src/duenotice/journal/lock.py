@@ -33,7 +33,7 @@ class DirectoryLock:
     """Holds `journal.lock`; the kernel lets go of it when the process ends, however it ends."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.directory, self.path = directory, directory / "journal.lock"
         self._file = _open(directory)
         try:
             self._take()

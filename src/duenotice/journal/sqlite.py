@@ -152,6 +152,10 @@ class SqliteJournal:
         if self.needs_upkeep():
             self._move_log()
 
+    def check_files(self) -> None:
+        """Raise if a file was renamed, deleted or replaced; as each commit does."""
+        self._store.check_files()
+
     def close(self) -> None:
         """Leave one clean file and release the lock."""
         self._store.close()

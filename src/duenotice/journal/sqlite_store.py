@@ -9,10 +9,11 @@ from typing import Any
 import apsw
 
 from duenotice.clock import Alive
-from duenotice.errors import Damaged
+from duenotice.errors import Damaged, Unavailable
 from duenotice.journal.as_found import as_found
 from duenotice.journal.codec import Mark
 from duenotice.journal.lock import DirectoryLock
+from duenotice.journal.open_files import OpenFiles
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
 from duenotice.journal.sqlite_errors import told_plainly
 from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable, upgrade
@@ -60,6 +61,7 @@ class Store:
         with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading
             self.move_log()
         grow_log(self.path)
+        self._files = OpenFiles((self.path, *(self._beside(end) for end in ("-wal", "-shm")), self._lock.path))
 
     def _holds(self, mark: Mark) -> bool:
         return self.ask(_MARK_AT, mark[:1]) == [mark]
@@ -77,6 +79,7 @@ class Store:
     def within(self, work: Callable[[apsw.Connection], None]) -> None:
         """Do this in a transaction, all or nothing (S6). It takes the write lock at once, so what is checked inside
         still holds at the commit."""
+        self._files.check()  # before anything is written: what is refused must not be found there later (S6)
         try:
             with self._writing:
                 self._do(work)
@@ -100,6 +103,7 @@ class Store:
 
         If an error has left another transaction open, nothing is done: it could be lost with that one (S5).
         """
+        self._files.check()
         try:
             with self._writing:
                 if self._writer.in_transaction:
@@ -162,6 +166,26 @@ class Store:
         self._write_down()
         self._lock.sync()
 
+    def check_files(self) -> None:
+        """Raise if a file was renamed, deleted or replaced.
+
+        A log that was deleted lives as long as we have it open: what is in it is moved into the database, so that even
+        a kill -9 loses nothing of it (S5).
+        """
+        try:
+            self._files.check()
+        except Unavailable:
+            if self._files.is_ours(self.path) and not self._files.is_ours(self._beside("-wal")):
+                with suppress(Unavailable), self.told():
+                    self.move_log()
+            raise
+
+    def _is_anothers(self, path: Path) -> bool:
+        return path.exists() and not self._files.is_ours(path)
+
+    def _beside(self, end: str) -> Path:
+        return self.path.with_name(self.path.name + end)
+
     def _log_grew(self, _connection: apsw.Connection, _database: str, pages: int) -> int:
         self.log_pages = pages
         return apsw.SQLITE_OK
@@ -171,8 +195,9 @@ class Store:
         with self._writing, self._reading:
             self._reader.close()
             with suppress(apsw.ConnectionClosedError):  # closing twice is fine
-                # SQLite moves the log when its last connection goes, if it may.
-                self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0 if self._intact else 1)
+                # SQLite moves the log when its last connection goes, if it may; and then deletes the file of that name.
+                may_move = self._intact and not self._is_anothers(self._beside("-wal"))
+                self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0 if may_move else 1)
             self._writer.close()
             self._write_down()
             self._lock.release()

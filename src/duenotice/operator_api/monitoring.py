@@ -58,14 +58,16 @@ class Probes(Resource):
         return shown(o.Health("ok"))
 
     async def ready(self, request: Request) -> Response:
-        """200 as long as polls are answered; `verbose` says what is wrong."""
+        """200 as long as polls are answered and changes can be stored; `verbose` says what is wrong."""
         stopped = self._engine.failed.done()
         cut_off = not stopped and not self._engine.may_answer()
         if "verbose" in request.query_params:
-            failed = stopped or cut_off
+            failed = stopped or cut_off or self._engine.trouble is not None
             return PlainTextResponse(self._checks(stopped, cut_off), 503 if failed else 200, _LATER if failed else None)
         if stopped:
             return problem(503, "The engine has stopped.", "Look at the service's log.", _LATER)
+        if (trouble := self._engine.trouble) is not None:
+            return problem(503, trouble.message, trouble.hint, _LATER)
         if cut_off:
             return problem(503, "This node may not answer VMs now.", "It does when it reaches the database.", _LATER)
         return shown(o.Health("ok"))
@@ -75,11 +77,14 @@ class Probes(Resource):
         why = (
             "has stopped" if stopped else "may not answer VMs now: it does not reach the database" if cut_off else None
         )
+        trouble = self._engine.trouble
         problems = {"engine": why, "fleet": self._fleet_problem()}
+        if trouble is not None:
+            problems["files"] = f"{trouble.message} {trouble.hint}"
         lines = [one_line(f"[-]{name} {wrong}") if wrong else f"[+]{name} ok" for name, wrong in problems.items()]
         if isinstance(self._engine, NodeEngine):
             lines += node_checks(self._engine, boot_micros())
-        return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if why else 'passed'}"])
+        return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if why or trouble else 'passed'}"])
 
     async def version(self, _: Request) -> Response:
         """Ours."""

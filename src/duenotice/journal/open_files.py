@@ -1,0 +1,51 @@
+"""The files that a journal is in: are they still where they were opened? (S5, S21)
+
+The kernel lets a process go on with files that were renamed, deleted or replaced. What is stored in them then is lost
+with the process, and without the lock file a second service may begin beside us. So each commit looks first.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from duenotice.errors import Unavailable
+
+HINT = (
+    "Nothing can be stored until it is back. If it is gone, stop the service (not with kill -9): it leaves all that it "
+    "has in the journal that it had opened. Then put that in place, or a backup, and start again."
+)
+
+
+class OpenFiles:
+    """Some files as they are now, each by device and number."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._files = [(os.fspath(path), _identity(path)) for path in paths]
+
+    def check(self) -> None:
+        """Raise what is wrong; each commit waits for this, in five microseconds."""
+        for path, known in self._files:
+            try:
+                found = os.stat(path)  # noqa: PTH116 - each commit waits for this, and a Path takes twice as long
+            except OSError as error:
+                raise _displaced(path, error) from error
+            if (found.st_dev, found.st_ino) != known:
+                raise Unavailable(f"{path} is another file than the one that was opened.", hint=HINT)
+
+    def is_ours(self, path: Path) -> bool:
+        """Whether this one is where it was."""
+        try:
+            return (os.fspath(path), _identity(path)) in self._files
+        except OSError:
+            return False
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _displaced(path: str, error: OSError) -> Unavailable:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Unavailable(f"{path} was renamed or deleted while the service runs.", hint=HINT)
+    return Unavailable(f"{path} cannot be looked at: {error.strerror}.", hint=HINT)
