@@ -1,12 +1,14 @@
 """The operator's port, as somebody without a token or without manners meets it."""
 
 import re
+import select
 import socket
+import time
 from contextlib import suppress
 
 import pytest
 
-from duenotice.bootstrap import operator_port
+from duenotice.bootstrap import acceptor, operator_port
 from tests.support.node import Node
 
 
@@ -107,7 +109,7 @@ def test_a_request_that_wishes_for_another_protocol_keeps_its_body(node: Node, i
 
 def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd at the operator's port does not keep VMs from asking, and silence locks nobody out: the oldest go."""
-    monkeypatch.setattr(operator_port, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(acceptor, "MOST_CONNECTIONS", 3)
     clients = [connect(node) for _ in range(8)]
     assert node.operator("GET", "/readyz").status == 200
     closed = [client for client in clients[:5] if _is_closed(client)]
@@ -117,9 +119,50 @@ def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypat
         client.close()
 
 
+@pytest.mark.parametrize("path", ["/openapi.json", "/v1/vms?limit=1000", "/v1/audit?limit=1000", "/v1/feed?after=0"])
+def test_an_answer_that_nobody_reads_is_ended(node: Node, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Whatever it is: it keeps a place, and the bytes that were made for it (S24)."""
+    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(acceptor, "SEND_BUFFER", 4096)
+    long = "x" * 70
+    vms = "".join(f'[[vms]]\nname = "{long}{n}"\naddress = "127.9.{n // 250}.{n % 250 + 1}"\n' for n in range(3_000))
+    node.apply(vms)
+    asked = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {node.service.token}\r\n\r\n"
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(20)
+        client.connect(node.service.operator_address)
+        client.sendall(asked.encode())
+        reset = select.poll()
+        reset.register(client, 0)  # errors and the end are always told
+        assert reset.poll(20_000)
+
+
+def test_a_reader_who_is_slow_but_reads_gets_all_of_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only who makes no progress is ended."""
+    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 0.2)
+    ask = "GET /openapi.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with connect(node, ask.encode()) as client:
+        said = b""
+        while some := client.recv(8192):
+            said += some
+            time.sleep(0.02)
+    assert said.endswith(b"}")
+
+
+def test_a_form_with_more_fields_than_any_is_refused(node: Node) -> None:
+    """Its separators are counted before anything of it is decoded (S24)."""
+    form = "&".join(f"field{n}=x" for n in range(25)).encode()
+    head = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    with connect(node, head % len(form) + form) as client:
+        said = b"".join(iter(lambda: client.recv(4096), b""))
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert b"more than 20 fields" in said
+
+
 def test_connections_of_followers_are_counted_for_themselves(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node has up to 1,000 followers, each with two connections; operators and balancers still reach it."""
-    monkeypatch.setattr(operator_port, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(acceptor, "MOST_CONNECTIONS", 3)
     token = node.operate("/v1/tokens", {"name": "shadow", "role": "follower"})["token"]
     wanted = f"GET /v1/follow/snapshot HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
     followers = []

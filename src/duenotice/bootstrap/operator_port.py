@@ -5,25 +5,18 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
 import httptools
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from duenotice.bootstrap.acceptor import Accepted, Acceptor, Connection, Crowd, reset
 from duenotice.bootstrap.logs import ToOurLog
-from duenotice.clock import monotonic
-from duenotice.engine.followers import MOST_FOLLOWERS
-
-MOST_CONNECTIONS = 200
-"""File descriptors of this process are for VMs."""
-
-FOLLOWS = "/v1/follow/"
-MOST_OF_FOLLOWERS = 2 * MOST_FOLLOWERS
-"""A follower has a stream and a connection for its beats; these are counted for themselves."""
+from duenotice.bootstrap.places import CONNECTION
 
 LONGEST_HEAD = 16 * 1024
 """Bytes of a head that comes in pieces."""
@@ -37,14 +30,11 @@ class OperatorServer(uvicorn.Server):
     """Another part of this process decides when to stop."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen. uvicorn itself would wait for a handshake of TLS for a minute (S24)."""
-        loop, config = asyncio.get_running_loop(), self.config
+        """Listen. uvicorn itself would count nobody before the end of the handshake, and wait a minute for it (S24)."""
+        config, crowd = self.config, Crowd()
         made = partial(PatientOnlySoLong, config=config, server_state=self.server_state, app_state={})
-        patience = PATIENCE_SECONDS if config.ssl else None
         self.servers = [
-            await loop.create_server(
-                made, sock=listening, ssl=config.ssl, ssl_handshake_timeout=patience, backlog=config.backlog
-            )
+            cast(asyncio.Server, Acceptor(listening, made, crowd, config.ssl, PATIENCE_SECONDS))
             for listening in sockets or ()
         ]
         self.started = True
@@ -101,7 +91,7 @@ class _Parser(httptools.HttpRequestParser):
             self._connection.read_again(data[wish.args[0] :])
 
 
-class PatientOnlySoLong(HttpToolsProtocol):
+class PatientOnlySoLong(HttpToolsProtocol, Connection):
     """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
 
     h11 would take as long for a request as all that we do for it.
@@ -109,6 +99,11 @@ class PatientOnlySoLong(HttpToolsProtocol):
 
     _is_reading_head = False
     _head_bytes = 0
+    _resumed = 0
+
+    def __init__(self, accepted: Accepted, **more: Any) -> None:
+        super().__init__(**more)
+        self.accepted = accepted
 
     def data_received(self, data: bytes) -> None:
         """Read on; a head must not be endless."""
@@ -120,6 +115,7 @@ class PatientOnlySoLong(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._is_reading_head = True
         super().on_message_begin()
+        cast(dict[str, Any], self.scope)[CONNECTION] = self.accepted
 
     def on_headers_complete(self) -> None:
         """One host, as in HTTP/1.1; a proxy might take another one of two for the right one."""
@@ -152,26 +148,16 @@ class PatientOnlySoLong(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self.parser = _Parser(self)
-        self._opened = monotonic()
-        self._make_room()
-        if not self.transport.is_closing():
-            self.loop.call_later(PATIENCE_SECONDS, self._look, None)
+        self.loop.call_later(PATIENCE_SECONDS, self._look, None)
 
-    def _make_room(self) -> None:
-        """Too many: who has waited longest for its client has to go, so that silent clients lock nobody out."""
-        connections = cast("set[PatientOnlySoLong]", self.connections)
-        if len(connections) <= MOST_CONNECTIONS:
-            return
-        others = [each for each in connections if not each.follows and not each.transport.is_closing()]
-        if len(others) > MOST_CONNECTIONS or len(connections) > MOST_CONNECTIONS + MOST_OF_FOLLOWERS:
-            waiting = [each for each in others if each is not self and each.waits_for_client]
-            min(waiting, key=lambda each: each._opened, default=self).transport.abort()
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.accepted.leave()
+        super().connection_lost(exc)
 
-    @property
-    def follows(self) -> bool:
-        """Whether it is a follower's: with a token it has asked for what only followers may ask for."""
-        scope = self.scope
-        return scope is not None and scope.get("path", "").startswith(FOLLOWS) and "token" in scope.get("state", {})
+    def resume_writing(self) -> None:
+        """The client has read: most of what waited has gone."""
+        self._resumed += 1
+        super().resume_writing()
 
     @property
     def waits_for_client(self) -> bool:
@@ -186,25 +172,22 @@ class PatientOnlySoLong(HttpToolsProtocol):
             self.transport.abort()
 
     def _look(self, last: object) -> None:
-        if self.transport.is_closing():
+        """Close it when it waits for its client to do the same thing as at the last look."""
+        if self not in self.connections:
             return
-        if self.waits_for_client and self.cycle is last:
-            self.transport.abort()
+        if (now := self._stuck) is not None and now == last:
+            reset(self.transport)
         else:
-            self.loop.call_later(PATIENCE_SECONDS, self._look, self.cycle)
+            self.loop.call_later(PATIENCE_SECONDS, self._look, now)
 
-
-class Front:
-    """One port for programs and people: the API has its own paths and all of /v1, the console the rest."""
-
-    def __init__(self, api: ASGIApp, console: ASGIApp, api_paths: Container[str]) -> None:
-        self._api, self._console, self._api_paths = api, console, api_paths
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on to the API or to the console."""
-        path = scope.get("path", "")
-        is_for_programs = path in self._api_paths or path == "/v1" or path.startswith("/v1/")
-        await (self._api if is_for_programs else self._console)(scope, receive, send)
+    @property
+    def _stuck(self) -> object:
+        """What it waits for the client to do; None: it waits for us, or is idle only since the last answer."""
+        if self.transport.is_closing():
+            return "the end"  # what is left cannot be sent
+        if self.flow.write_paused:
+            return "reading", self._resumed
+        return ("the request", self.cycle) if self.waits_for_client else None
 
 
 def config(app: ASGIApp, tls: ssl.SSLContext | None = None) -> uvicorn.Config:

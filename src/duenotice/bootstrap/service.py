@@ -17,6 +17,7 @@ from duenotice.bootstrap.fleet_file import FleetFile, check_first
 from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_alone
 from duenotice.bootstrap.logs import ChangeLog
 from duenotice.bootstrap.operator_port import OperatorServer
+from duenotice.bootstrap.places import Front, Side
 from duenotice.bootstrap.policies import policy_of
 from duenotice.bootstrap.ports import (
     BACKLOG,
@@ -30,6 +31,7 @@ from duenotice.bootstrap.steering import steer
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
 from duenotice.bootstrap.workers import Workers, check_workers, count_of
 from duenotice.clock import Clock, micros
+from duenotice.console import door
 from duenotice.console.app import Console
 from duenotice.domain.commands import ApplyFleet, CreateToken, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
@@ -333,7 +335,8 @@ class Service:
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         self._console = Console(self.operator_app, lambda: self.metadata_address)
-        front = operator_port.Front(self.operator_app, self._console.app(), paths)
+        people = Side(self._console.app(), lambda request: self._api.gate.token_with(door.token_of(request)))
+        front = Front(Side(self.operator_app, self._api.gate.token_of), people, paths)
         self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")
         self._operator_task.add_done_callback(self.engine.lost)

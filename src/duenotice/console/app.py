@@ -181,7 +181,10 @@ class Console:
             return await self._ask_for_token(request)
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
-        form = await form_of(request)
+        try:
+            form = await form_of(request)
+        except DuenoticeError as problem:
+            return self._refusal(status_of(problem), problem.message, problem.hint)
         token, goes_to = form.get("token", "").strip(), door.safe(form.get("next", "/"))
         try:
             await AsyncOperatorClient.in_process(self._operator_api, token).me()

@@ -3,18 +3,19 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import quote, unquote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from duenotice.bounds import FORM_FIELDS, LARGE_BYTES, form_fields
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.attention import open_plans
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
 from duenotice.wire.operator import ROLES, Attention, Clock, Token
 
-LONGEST_FORM = 64 * 1024
+LONGEST_FORM = LARGE_BYTES
 SAID = "duenotice_said"
 """The cookie with a message about what was done.
 
@@ -130,17 +131,17 @@ class Visit(NamedTuple):
 
 async def form_of(request: Request, longest: int = LONGEST_FORM) -> dict[str, str]:
     """The fields of a form; a form that is too long counts as empty."""
-    return dict(await fields_of(request, most=20, longest=longest))
+    return dict(await fields_of(request, longest=longest))
 
 
-async def fields_of(request: Request, most: int, longest: int = LONGEST_FORM) -> list[tuple[str, str]]:
+async def fields_of(request: Request, most: int = FORM_FIELDS, longest: int = LONGEST_FORM) -> list[tuple[str, str]]:
     """The same for a form in which a name may stand more than once."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > longest:
             return []
-    return parse_qsl(body.decode(errors="replace"), max_num_fields=most)
+    return [(name, value) for name, value in form_fields(bytes(body), most) if value]
 
 
 class PageRoute(NamedTuple):

@@ -38,7 +38,7 @@ from duenotice.operator_api.pasts import Pasts
 from duenotice.operator_api.paths import Paths
 from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
-from duenotice.operator_api.tokens import Gate, Tokens
+from duenotice.operator_api.tokens import Gate, Tokens, bearer_of
 from duenotice.operator_api.vm_table import VmTables
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
 from duenotice.push.pusher import PushMeasure
@@ -62,7 +62,7 @@ class OperatorApi:
         azure: TellAzure = lambda: None,
         pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
-        self.feed, self._gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
+        self.feed, self.gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
         self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
@@ -88,13 +88,14 @@ class OperatorApi:
 
     async def _refusal(self, request: Request, call: Call) -> Response | None:
         """Why nobody is let in, or None. A token may have been made at another node just now."""
-        if self._nodes is not None and call.method == "GET":
-            await self._nodes.caught_up(call)
-        refusal = None if call.role is None else self._gate.refuse(request, call.role)
-        if refusal is None or call.role is None or self._nodes is None:
+        if call.role is None:
+            return None
+        refusal = self.gate.refuse(request, call.role)
+        is_settled = refusal is None and call.method != "GET"
+        if self._nodes is None or is_settled or not bearer_of(request):
             return refusal
         await self._nodes.caught_up(call)
-        return self._gate.refuse(request, call.role)
+        return self.gate.refuse(request, call.role)
 
     def _dispatch(self, calls: dict[str, Call]) -> Handler:
         async def dispatch(request: Request) -> Response:

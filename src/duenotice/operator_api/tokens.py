@@ -61,7 +61,7 @@ class Gate:
 
     def refuse(self, request: Request, needed: Role) -> Response | None:
         """Why this request is refused, or None; then who asks is stored in its state."""
-        token = self._bearer(request)
+        token = self.token_of(request)
         if token is None:
             hint = f"Send 'Authorization: Bearer …' with a token, such as the one from {FILE} in the data directory."
             return problem(401, "This needs a token.", hint, {"WWW-Authenticate": "Bearer"})
@@ -72,12 +72,21 @@ class Gate:
         state.actor, state.token = f"token/{token.name}", token
         return None
 
-    def _bearer(self, request: Request) -> Token | None:
-        given = request.headers.getlist("authorization")
-        scheme, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        if scheme.lower() != "bearer":
-            return None
-        return token_with(secret.strip(), self._tokens())
+    def token_of(self, request: Request) -> Token | None:
+        """The token that a request shows."""
+        secret = bearer_of(request)
+        return self.token_with(secret) if secret else None
+
+    def token_with(self, secret: str) -> Token | None:
+        """The token with this secret."""
+        return token_with(secret, self._tokens())
+
+
+def bearer_of(request: Request) -> str:
+    """The secret in the head of a request; empty when there is none, or more than one."""
+    given = request.headers.getlist("authorization")
+    scheme, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return secret.strip() if scheme.lower() == "bearer" else ""
 
 
 class Tokens(Resource):
