@@ -94,10 +94,12 @@ def test_M04_what_cannot_be_done_is_told_in_azures_shape_and_changes_nothing(
 def test_M02_a_token_that_does_not_count_is_refused(azure_node: Node, azure: Azure, kind: str) -> None:
     """None, one that others signed, one that has ended, and an operator's token that is used without signing in."""
     (admin,) = azure_node.service.state.tokens.values()
+    assert azure_node.service.azure is not None
+    (key,) = azure_node.service.azure.keys.ring.keys
     tokens = {
         "none": "",
         "foreign": "Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl",
-        "expired": f"Bearer {issued(admin, TENANT, '', '', seconds_since_1970() - 3601)}",
+        "expired": f"Bearer {issued(key, admin, TENANT, '', '', seconds_since_1970() - 3601)}",
         "operator": f"Bearer {azure_node.token}",
     }
     answer = azure.ask("POST", f"{ME}/restart", signed_in=False, Authorization=tokens[kind])

@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from duenotice import __version__
+from duenotice.azure_api.signing_keys import SecretStore
 from duenotice.bootstrap.cluster import ClusterStore
 from duenotice.bootstrap.service import Service
 from duenotice.clock import Clock, Instant, ManualClock, micros, seconds, wall
@@ -69,6 +70,10 @@ class MemoryStore(ClusterStore):
         self.node, self.life, self._clock = node, new_life(wall()), clock
         self.way, self._last_life = WayToLeader(), ""
         self.shared, self.journal = members, members.journal  # type: ignore[assignment]
+
+    def signing_keys(self) -> SecretStore:
+        """Those of all nodes."""
+        return self.shared.signing_keys
 
     def engine(
         self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float

@@ -1,7 +1,8 @@
 """Access tokens: signed references to a token of ours, so that a revoked token takes its access tokens with it (M02).
 
-It is a JWT, signed with the digest of our token. The journal has that digest, so each node can check an access token,
-also after a restart, and nothing more is stored. Pure.
+It is a JWT, signed with a key of our own, see `signing_keys`, and bound to the digest of our token. Who has only the
+journal lacks the key, and who has only the key lacks the digests. Each node has both, also after a restart, and nothing
+more is stored. Pure.
 """
 
 import base64
@@ -12,10 +13,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from duenotice.azure_api.signing_keys import LASTS, SLACK, KeyRing, SigningKey
 from duenotice.domain.token import Token
 
-LASTS = 3600
-"""Seconds; clients ask for a new one by themselves."""
+LONGEST = 8192
+"""Letters of an access token; a longer one is not ours, and not looked at."""
 
 
 class AccessClaims(Struct, frozen=True):
@@ -40,24 +42,31 @@ class _Head(Struct, frozen=True):
     typ: str = "JWT"
 
 
-def issued(token: Token, tenant: str, issuer: str, audience: str, now: int) -> str:
+def issued(key: SigningKey, token: Token, tenant: str, issuer: str, audience: str, now: int) -> str:
     """An access token for a client that has shown the secret of `token`."""
     claims = AccessClaims(
         audience, issuer, tenant, token.id, token.id, token.id, (token.role.value,), now, now, now + LASTS
     )
-    said = f"{_packed(_Head(token.id))}.{_packed(claims)}"
-    return f"{said}.{_signature(token, said)}"
+    said = f"{_packed(_Head(key.id))}.{_packed(claims)}"
+    return f"{said}.{_signature(key, token, said)}"
 
 
-def token_behind(text: str, tokens: Mapping[str, Token], now: int) -> Token | None:
-    """The token that an access token stands for; None if it is not ours, or it or the token has ended."""
+def token_behind(text: str, ring: KeyRing, tokens: Mapping[str, Token], now: int) -> Token | None:
+    """The token that an access token stands for; None if it is not ours, or it, its key or the token has ended.
+
+    One from the future was made while our clock was wrong: it would last longer than it should.
+    """
+    if len(text) > LONGEST:
+        return None
     said, _, signature = text.rpartition(".")
     head, _, body = said.partition(".")
     try:
-        token = tokens.get(msgspec.json.decode(_unpacked(head), type=_Head).kid)
-        if token is None or not hmac.compare_digest(_signature(token, said), signature):
+        key = ring.find(msgspec.json.decode(_unpacked(head), type=_Head).kid)
+        claims = msgspec.json.decode(_unpacked(body), type=AccessClaims)
+        token = tokens.get(claims.sub)
+        if key is None or token is None or not hmac.compare_digest(_signature(key, token, said), signature):
             return None
-        return token if msgspec.json.decode(_unpacked(body), type=AccessClaims).exp > now else None
+        return token if claims.nbf - SLACK <= now < claims.exp else None
     except (msgspec.MsgspecError, ValueError, TypeError):
         return None
 
@@ -74,5 +83,5 @@ def _unpacked(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def _signature(token: Token, said: str) -> str:
-    return _text(hmac.digest(token.digest.encode(), said.encode(), hashlib.sha256))
+def _signature(key: SigningKey, token: Token, said: str) -> str:
+    return _text(hmac.digest(key.secret, f"{token.digest}.{said}".encode(), hashlib.sha256))

@@ -23,6 +23,7 @@ from duenotice.azure_api.resource_graph import ResourceGraph
 from duenotice.azure_api.scale_sets import ScaleSets
 from duenotice.azure_api.shape import AzureError, check_length, failed, on_error, on_http_error
 from duenotice.azure_api.sign_in import AzureGate, SignIn
+from duenotice.azure_api.signing_keys import SigningKeys
 from duenotice.azure_api.virtual_machines import VirtualMachines
 from duenotice.bounds import LARGE_BYTES
 from duenotice.engine.engine import Engine
@@ -32,11 +33,11 @@ from duenotice.errors import DuenoticeError, Unavailable
 class AzureApi:
     """Brings the calls of all resources together, each behind the gate."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.operations, self._gate = Operations(engine), AzureGate(engine)
+    def __init__(self, engine: Engine, keys: SigningKeys) -> None:
+        self.operations, self._gate = Operations(engine), AzureGate(engine, keys)
         self._place, self._large = AzureResource(engine), LargeAnswers()
         self.calls: list[AzureCall] = [
-            *SignIn(engine).calls(),
+            *SignIn(engine, keys).calls(),
             *VirtualMachines(engine, self.operations).calls(),
             *Policies(engine).calls(),
             *ResourceGraph(engine).calls(),

@@ -3,9 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.access_tokens import LASTS, issued, token_behind
+from duenotice.azure_api.access_tokens import issued, token_behind
 from duenotice.azure_api.calls import SIGNING_IN, SUBSCRIPTION, AzureCall, AzureResource
 from duenotice.azure_api.shape import AzureProblem, Listed, body_of, shown
+from duenotice.azure_api.signing_keys import LASTS, SigningKeys
 from duenotice.bounds import form_fields
 from duenotice.clock import wall
 from duenotice.domain.token import Role, Token, token_with
@@ -32,8 +33,8 @@ def seconds_since_1970() -> int:
 class AzureGate:
     """Lets a request through if its access token stands for a token of ours with a sufficient role."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, keys: SigningKeys) -> None:
+        self._engine, self._keys = engine, keys
 
     def admit(self, request: Request, needed: Role) -> None:
         """Refuse the request, or store who asks in its state."""
@@ -59,11 +60,15 @@ class AzureGate:
         scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer":
             return None
-        return token_behind(text.strip(), self._engine.state.tokens, seconds_since_1970())
+        return token_behind(text.strip(), self._keys.ring, self._engine.state.tokens, seconds_since_1970())
 
 
 class SignIn(AzureResource):
     """What is asked before the first call: where things are, an access token, which subscriptions there are."""
+
+    def __init__(self, engine: Engine, keys: SigningKeys) -> None:
+        super().__init__(engine)
+        self._keys = keys
 
     def calls(self) -> list[AzureCall]:
         """The rows of the table."""
@@ -149,7 +154,8 @@ class SignIn(AzureResource):
         audience = asked.get("scope", base).removesuffix("/.default")
         if max(len(tenant), len(audience)) > LONGEST_AUDIENCE:  # both stand in the token, which each request brings
             return _refused(400, "invalid_scope", f"The tenant or the scope has more than {LONGEST_AUDIENCE} letters.")
-        access = issued(token, tenant, f"{base}/{tenant}/v2.0", audience, seconds_since_1970())
+        now = seconds_since_1970()
+        access = issued(self._keys.ring.signing(now), token, tenant, f"{base}/{tenant}/v2.0", audience, now)
         body = {"token_type": "Bearer", "expires_in": LASTS, "ext_expires_in": LASTS, "access_token": access}
         return shown(body, headers={"Cache-Control": "no-store"})
 

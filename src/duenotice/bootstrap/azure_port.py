@@ -1,8 +1,9 @@
-"""The port of the Azure door: its socket, its certificates, which are renewed in time, and its server (M01)."""
+"""The port of the Azure door: its socket, certificates and keys, which are renewed in time, and its server (M01)."""
 
 import asyncio
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,16 +15,26 @@ from duenotice.azure_api import certificates
 from duenotice.azure_api.app import AzureApi
 from duenotice.azure_api.certificates import KeyPair
 from duenotice.azure_api.sign_in import TENANT
+from duenotice.azure_api.signing_keys import FILE, SecretStore, SigningKeys
 from duenotice.bootstrap.operator_port import OperatorServer, config
 from duenotice.bootstrap.ports import BACKLOG, bound
 from duenotice.domain.fleet import Site
+from duenotice.engine.complaints import Complaints, Trouble
 from duenotice.engine.engine import Engine
+from duenotice.engine.log import report
 from duenotice.errors import DuenoticeError, Misconfigured
+from duenotice.files import SecretFile
 from duenotice.wire.operator import AzureDoor
 
 LOOK_AGAIN_SECONDS = 3600.0
 """How often certificates are looked at; a new one counts for new connections."""
+KEYS_SECONDS = 60.0
+"""How often keys of access tokens are looked at: after so long a key that was ended counts nowhere."""
 _EVERYWHERE = ("0.0.0.0", "::")
+
+_KEYS = Trouble(
+    "error", "the keys of access tokens cannot be read", "azure-keys", "they can be read again", "azure-keys-again"
+)
 
 log = structlog.get_logger()
 
@@ -83,13 +94,20 @@ class AzurePort:
         """The file with the CA that clients must trust; empty if somebody brought the certificate."""
         return "" if self.pair.ca is None else str(self.pair.ca.resolve())
 
-    def open(self, engine: Engine) -> None:
-        """Listen, and look after the certificates."""
+    async def open(self, engine: Engine, shared: SecretStore | None) -> None:
+        """Listen, and look after certificates and keys. Several nodes share a store of keys."""
+        self.keys = SigningKeys(shared or SecretFile(self._directory / FILE))
+        self._trouble = Complaints(report, trouble=_KEYS)
+        await asyncio.to_thread(self.keys.look)
         self._socket.listen(BACKLOG)
-        self._api = AzureApi(engine)
+        self._api = AzureApi(engine, self.keys)
         self._server = OperatorServer(config(self._api.app(), self._tls))
         serving = self._server.serve(sockets=[self._socket])
-        self._tasks = [asyncio.create_task(serving, name="azure-api"), asyncio.create_task(self._renew())]
+        self._tasks = [
+            asyncio.create_task(serving, name="azure-api"),
+            asyncio.create_task(self._renew(LOOK_AGAIN_SECONDS, self.renew)),
+            asyncio.create_task(self._renew(KEYS_SECONDS, self.look_for_keys)),
+        ]
         for task in self._tasks:
             task.add_done_callback(engine.lost)
 
@@ -97,15 +115,26 @@ class AzurePort:
         """Answer the open requests."""
         self._api.close()
         self._server.should_exit = True
-        serving, renewing = self._tasks
-        renewing.cancel()
-        await asyncio.gather(serving, renewing, return_exceptions=True)
+        _, *renewing = self._tasks
+        for task in renewing:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self.keys.close)
         self._own.close()
 
-    async def _renew(self) -> None:
+    async def _renew(self, seconds: float, renew: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            await self.renew()
+            await asyncio.sleep(seconds)
+            await renew()
+
+    async def look_for_keys(self) -> None:
+        """Take new keys, and make one if it is time; those that we know count until they can be looked at again."""
+        try:
+            await asyncio.to_thread(self.keys.look)
+        except DuenoticeError as error:
+            self._trouble.failed(error)
+        else:
+            self._trouble.worked()
 
     async def renew(self) -> None:
         """Use a newer certificate, if there is one or it is time for one; a bad one is not used."""

@@ -10,6 +10,7 @@ import structlog
 
 from duenotice import __version__
 from duenotice import settings as s
+from duenotice.azure_api.signing_keys import SecretStore
 from duenotice.bootstrap.journals import is_shared, require_driver
 from duenotice.bootstrap.tls import trust_of
 from duenotice.clock import Clock, boot_micros, micros, monotonic, seconds, wall
@@ -234,7 +235,7 @@ class ClusterStore:
         from duenotice.journal.postgres_schema import prepared
         from duenotice.journal.postgres_status import clock_ahead
 
-        self.node, self.life, self.way = node, new_life(wall()), way
+        self.node, self.life, self.way, self._url = node, new_life(wall()), way, url
         notes = Notes(data_dir)
         try:
             cluster = prepared(url, notes.refuse_unless_of).cluster
@@ -248,6 +249,12 @@ class ClusterStore:
         except BaseException:
             notes.close()
             raise
+
+    def signing_keys(self) -> SecretStore:
+        """Where the keys of access tokens are, for all nodes; with a connection of its own."""
+        from duenotice.journal.postgres_secrets import PostgresSecrets
+
+        return PostgresSecrets(self._url)
 
     def forget_last_life(self) -> None:
         """It is gone: we hold its directory. If it had followers it stays: they may answer until its lease is over."""

@@ -250,7 +250,7 @@ class Service:
             self.operator_address = self._operator_socket.getsockname()[:2]
             self._open_operator_door(self._operator_socket)
         if self.azure is not None:
-            self.azure.open(self.engine)
+            await self.azure.open(self.engine, None if self._store is None else self._store.signing_keys())
 
     @property
     def failed(self) -> "asyncio.Future[DuenoticeError]":
@@ -278,6 +278,7 @@ class Service:
             self._tls.reread_or_complain()
         if self.azure is not None:
             await self.azure.renew()
+            await self.azure.look_for_keys()
         await self.fleet_file.apply()
 
     @property

@@ -1,8 +1,9 @@
-"""`duenotice azure`: the lines that point `az` and the Azure SDKs to the service (M01-M03)."""
+"""`duenotice azure`: what points `az` and the Azure SDKs to the service, and the keys that it signs with (M01-M03)."""
 
 import os
+from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import click
@@ -12,7 +13,11 @@ from duenotice.cli.output import say, tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AZURE
 from duenotice.client.operator.place import found_token
+from duenotice.errors import NotFound
 from duenotice.settings import default_data_dir
+
+if TYPE_CHECKING:
+    from duenotice.azure_api.signing_keys import SecretStore
 
 BASH = """\
 export AZURE_CONFIG_DIR="$HOME/.azure-duenotice"  # your own sign-in of az stays as it is
@@ -111,6 +116,48 @@ def profile(session: Session, shell: str, checks: bool) -> None:
 
         for line in check(found.resource_manager, found.tenant_id, found.client_id, found_token(), found.ca_file):
             tell(line)
+
+
+@azure.command("rotate-key", epilog="Example: duenotice azure rotate-key --at-once --data-dir /var/lib/duenotice")
+@click.option("--data-dir", metavar="DIR", envvar="DUENOTICE_DATA_DIR", help="Of the service; also DUENOTICE_DATA_DIR.")
+@click.option(
+    "--journal",
+    "url",
+    metavar="URL",
+    envvar="DUENOTICE_JOURNAL",
+    help="postgresql:// URL of the journal of several nodes; also DUENOTICE_JOURNAL.",
+)
+@click.option("--at-once", is_flag=True, help="End all access tokens now: somebody may have read the keys.")
+def rotate_key(data_dir: str | None, url: str | None, at_once: bool) -> None:
+    """Sign access tokens with a new key. Without this a service makes a new key each day.
+
+    Run it where the data directory is, as the user of the service. Access tokens stay good until they end by
+    themselves. With --at-once all of them are refused within a minute, and clients sign in again.
+    """
+    from duenotice.azure_api.signing_keys import SigningKeys
+
+    with closing(_store(Path(data_dir) if data_dir else default_data_dir(), url)) as store:
+        SigningKeys(store).rotate(at_once)
+    when = "counts within a minute, and no other does" if at_once else "is used in five minutes"
+    tell(f"The new key {when}.")
+
+
+def _store(directory: Path, url: str | None) -> "SecretStore":
+    from duenotice.azure_api.signing_keys import FILE
+    from duenotice.bootstrap import journals
+    from duenotice.files import SecretFile
+
+    if url and journals.is_postgres(url):
+        journals.require_driver()
+        from duenotice.journal.postgres_secrets import PostgresSecrets
+
+        return PostgresSecrets(url)
+    if not (directory / FILE).exists():
+        raise NotFound(
+            f"There is no {FILE} in {directory}.",
+            hint="Name the data directory of a service that was started with --azure-listen.",
+        )
+    return SecretFile(directory / FILE)
 
 
 def _profile(session: Session) -> AzureProfile:

@@ -24,6 +24,22 @@ _REPLACED = "Another process has registered as this node, or the store was chang
 _END = "Give each node a name of its own; end this process."
 
 
+class MemorySecrets:
+    """A text that is gone with the process; the lock makes a change one transaction."""
+
+    def __init__(self) -> None:
+        self._text, self._lock = "", RLock()
+
+    def change(self, work: Callable[[str], str]) -> str:
+        """Keep what this makes of what is there, which is "" at first."""
+        with self._lock:
+            self._text = work(self._text)
+            return self._text
+
+    def close(self) -> None:
+        """Other nodes go on with it."""
+
+
 class MemoryMembers:
     """Head and members beside a journal in memory; the lock makes each method one transaction."""
 
@@ -31,6 +47,7 @@ class MemoryMembers:
 
     def __init__(self, journal: MemoryJournal | None = None) -> None:
         self.journal = MemoryJournal() if journal is None else journal
+        self.signing_keys = MemorySecrets()
         self.epochs: dict[int, int] = {}
         """Under which epoch each record was stored."""
         self._lock = RLock()

@@ -13,7 +13,7 @@ import psycopg
 from duenotice.errors import Misconfigured
 from duenotice.journal.postgres_line import Line
 
-VERSION = 1
+VERSION = 2
 READABLE_FROM = 1
 
 _TABLES = {
@@ -25,8 +25,11 @@ _TABLES = {
     "nodes": "life text, number bigint, node text, url text, version text, beat bigint, hidden bigint, "
     "joined boolean, replaced boolean",
     "polls": "scope text, steady bigint",
+    "signing_keys": "one boolean, keys text",
 }
 """What we need of each table; a newer version may have more."""
+_SINCE = {"signing_keys": 2}
+"""The version that has made a table, if it was not the first."""
 
 _COLUMNS = """SELECT c.relname, a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
@@ -95,7 +98,7 @@ def _checked(db: "psycopg.Connection[tuple[Any, ...]]") -> About:
         raise Misconfigured("The schema duenotice has tables that duenotice did not make.", hint=_FOREIGN)
     found = About._make(*db.execute(_ABOUT).fetchall())
     _refuse_too_new(found)
-    _refuse_changed(columns)
+    _refuse_changed(columns, found.version)
     return found
 
 
@@ -107,8 +110,10 @@ def _refuse_too_new(found: About) -> None:
         )
 
 
-def _refuse_changed(columns: dict[str, set[str]]) -> None:
+def _refuse_changed(columns: dict[str, set[str]], version: int) -> None:
     for table, wanted in _TABLES.items():
+        if _SINCE.get(table, 1) > version:
+            continue
         if missing := set(wanted.split(", ")) - columns.get(table, set()):
             lacks = ", ".join(sorted(missing))
             raise Misconfigured(
