@@ -63,10 +63,14 @@ class Watch:
 
 
 class Prober:
-    """The polling process, seen from outside; `with` ends it."""
+    """The polling process, seen from outside; `with` ends it.
 
-    def __init__(self, address: tuple[str, int], source: str = POLLER) -> None:
-        command = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), address[0], str(address[1]), source]
+    Where VMs may not ask so often, several can poll in turn, each on a connection of its own.
+    """
+
+    def __init__(self, address: tuple[str, int], *sources: str) -> None:
+        command = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), address[0], str(address[1])]
+        command += sources or (POLLER,)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def __enter__(self) -> "Prober":
@@ -131,11 +135,12 @@ class _Ears:
 
 
 class _Poller:
-    """One round of polls on a connection that stays open."""
+    """One round of polls on connections that stay open, one for each VM."""
 
-    def __init__(self, server: tuple[str, int], source: str, ears: _Ears) -> None:
-        self._server, self._source, self._ears = server, source, ears
-        self._connection: socket.socket | None = None
+    def __init__(self, server: tuple[str, int], sources: list[str], ears: _Ears) -> None:
+        self._server, self._sources, self._ears = server, sources, ears
+        self._connections: list[socket.socket | None] = [None for _ in sources]
+        self._turn = 0
         self._end = self._patience = float("inf")
 
     def round(self) -> Polls:
@@ -193,10 +198,13 @@ class _Poller:
         return True
 
     def _connect(self) -> socket.socket:
-        if self._connection is None:
-            self._connection = socket.create_connection(self._server, 10.0, (self._source, 0))
-            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._connection
+        self._turn = (self._turn + 1) % len(self._sources)
+        connection = self._connections[self._turn]
+        if connection is None:
+            source = (self._sources[self._turn], 0)
+            connection = self._connections[self._turn] = socket.create_connection(self._server, 10.0, source)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
 
     def _receive(self, connection: socket.socket) -> bytes:
         some = connection.recv(65536)
@@ -207,9 +215,9 @@ class _Poller:
 
     def disconnect(self) -> None:
         """The next poll begins with a new connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connections[self._turn] = self._connections[self._turn], None
+        if connection is not None:
+            connection.close()
 
 
 def _is_whole(answer: bytes) -> bool:
@@ -220,9 +228,9 @@ def _is_whole(answer: bytes) -> bool:
     return len(body) >= int(lengths[0] if lengths else 0)
 
 
-def _run(host: str, port: str, source: str) -> None:
+def _run(host: str, port: str, *sources: str) -> None:
     ears = _Ears()
-    poller = _Poller((host, int(port)), source, ears)
+    poller = _Poller((host, int(port)), list(sources), ears)
     gc.disable()  # a pause of ours would look like one of theirs
     while True:
         if ears.word() == ["begin"]:  # an "end" may come late, when a round has ended by itself

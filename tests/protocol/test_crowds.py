@@ -1,7 +1,8 @@
 """A noisy VM is held back alone, and nothing grows without bound (A08, S24)."""
 
+import select
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import pytest
@@ -64,6 +65,47 @@ def test_requests_that_are_refused_anyway_count_too() -> None:
         assert (statuses[:5], 429 in statuses) == ([404] * 5, True)
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [request("POST", PATH, "Content-Length: 1000000"), b"nonsense\r\n\r\n", request("GET", PATH, "X: " + "a" * 20_000)],
+    ids=["too large", "malformed", "a head too large"],
+)
+def test_requests_that_cannot_be_read_count_too(raw: bytes) -> None:
+    """What is wrong with them is looked at only while the VM may ask (A08, S29)."""
+    with running(MetadataOptions(linger_seconds=0.1)) as world:
+        statuses = [ask(world, raw).status for _ in range(20)]
+        assert (statuses[0] in (400, 413, 431), set(statuses[:5]), 429 in statuses) == (True, {statuses[0]}, True)
+
+
+def test_strangers_are_throttled_one_by_one() -> None:
+    """An address that nobody registered is told so, and then that it asks too often; the next one is not."""
+    with running(MetadataOptions(linger_seconds=0.1)) as world:
+        statuses = [ask(world, source=STRANGER).status for _ in range(20)]
+        assert (statuses[:5], 429 in statuses) == ([404] * 5, True)
+        assert ask(world, source="127.0.9.10").status == 404
+
+
+def test_a_request_in_very_many_small_pieces_is_refused() -> None:
+    """To read one byte costs as much as to read many, so pieces are counted too."""
+    with running() as world, Client(world) as client:
+        client.send(request("POST", PATH, "Content-Length: 65536"))
+        with suppress(ConnectionError):
+            while not select.select([client.socket], [], [], 0)[0]:
+                client.send(b"x")
+        reply = client.reply()
+        assert (reply.status, reply.headers["connection"], b"small pieces" in reply.body) == (413, "close", True)
+
+
+def test_a_throttled_client_that_waits_as_it_is_told_is_answered_on_the_same_connection() -> None:
+    """It polls twice as often as it may, and waits a second after each refusal."""
+    with running(MetadataOptions()) as world, Client(world) as client:
+        for _ in range(2):
+            seen = [client.ask().status for _ in range(10)]
+            assert set(seen) == {200, 429}
+            time.sleep(1.2)
+            assert client.ask().status == 200
+
+
 def test_an_address_has_so_many_connections_and_others_are_not_affected() -> None:
     with running(replace(GENEROUS, max_connections_per_address=3)) as world:
         clients = [Client(world) for _ in range(3)]
@@ -87,14 +129,17 @@ def test_there_are_only_so_many_connections_in_all() -> None:
 
 
 def test_a_flood_of_connections_is_not_even_answered() -> None:
-    with running(replace(GENEROUS, max_connections_per_address=2)) as world:
-        clients = [Client(world) for _ in range(5)]
-        for client in clients:
-            client.send(POLL)
-        assert [client.reply().status for client in clients[:4]] == [200, 200, 429, 429]
-        assert clients[4].is_closed()
-        for client in clients:
-            client.socket.close()
+    """The first of those who are too many are told so."""
+    with running(replace(GENEROUS, max_connections_per_address=2)) as world, ExitStack() as open_ones:
+        for expected in (200, 200, 429):
+            client = open_ones.enter_context(Client(world))
+            assert client.ask().status == expected
+
+        many = [open_ones.enter_context(Client(world)) for _ in range(400)]
+        for client in many:
+            with suppress(ConnectionError):
+                client.send(POLL)
+        assert any(client.is_closed() for client in many)
 
 
 def test_strangers_leave_nothing_behind(world: World) -> None:

@@ -92,15 +92,14 @@ class Answers:
         self._delay = delay
 
     def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later:
-        """What an address gets for its question: an answer, a hold, or a coroutine that brings one of them."""
-        lane = self._callers.find(address)
+        """What an address gets for its question: an answer, a hold, or a coroutine that brings one of them.
+
+        That it may ask was decided before its question was read (`Callers.admit`).
+        """
         if isinstance(question, Answer):
-            # Refused requests count too: a VM cannot keep us busy with nonsense (A08).
-            return question if lane is None or lane.polls.take(self._pulse.now) else THROTTLED
-        if lane is None:
-            return self._stranger(address)
-        bucket = lane.approvals if isinstance(question, LetStart) else lane.polls
-        return self._answer(address, lane, question, body) if bucket.take(self._pulse.now) else THROTTLED
+            return question
+        lane = self._callers.find(address)
+        return self._stranger(address) if lane is None else self._answer(address, lane, question, body)
 
     def still(self, address: str, poll: Poll) -> Answer | Hold:
         """A poll was about to be held: is it still? There may be news by now, or another VM may have this address."""

@@ -10,11 +10,13 @@ from typing import TypeVar
 
 from duenotice.errors import Malformed
 from duenotice.metadata_api import connection_states as states
-from duenotice.metadata_api.answers import Broken, Hold, Outcome
+from duenotice.metadata_api.answers import THROTTLED, Broken, Hold, Outcome
 from duenotice.metadata_api.connection_states import ConnectionState, Moves
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.held_polls import Held
+from duenotice.metadata_api.memo import MAX_REQUEST
 from duenotice.metadata_api.questions import VmRequest
+from duenotice.metadata_api.request_body import BodyTooLarge
 from duenotice.metadata_api.request_head import RequestHead
 from duenotice.metadata_api.request_reader import RequestReader
 from duenotice.metadata_api.responses import CLOSE, CONTINUE, Answer, blamed, error
@@ -25,8 +27,15 @@ REQUESTS_PER_TURN = 16
 MAX_WAITING_BYTES = 64 * 1024
 """What may pile up behind a pending answer before we stop reading."""
 
+LEAST_WEIGHT, MAX_WEIGHT = 256, 128 * 1024
+"""What is read counts as 256 bytes at least, because to read one byte costs as much; a request may have 128 KiB."""
+
+LEAST_REST, MAX_REST = 4096, 1024 * 1024
+"""The same of what is read and thrown away after the last answer; what comes then stays in the kernel."""
+
 _FOREVER = float("inf")
 _TOO_SLOW = error(408, "The request took too long to arrive. Send it again, faster.")
+_TOO_MANY_PIECES = blamed(BodyTooLarge("The request comes in too many small pieces.", hint="Send it in fewer packets."))
 
 _EMPTY = RequestReader()
 """The reader of all connections that wait for an answer and have sent nothing since, or have had their last one.
@@ -50,10 +59,11 @@ def warm_news(door: Door, address: str, held: Held) -> bytes | None:
 class VmConversation(asyncio.Protocol):
     """A connection's talk with its client; `ended` when the client sends nothing more, but may still read.
 
-    At rest there is no reader, so that bytes which arrive then are the beginning of a request.
+    At rest there is no reader, so that bytes which arrive then are the beginning of a request. `weight` is what was
+    read of the request that is under way.
     """
 
-    __slots__ = ("address", "deadline", "door", "ended", "reader", "state", "transport")
+    __slots__ = ("address", "deadline", "door", "ended", "reader", "state", "transport", "weight")
 
     address: str
     deadline: float
@@ -64,27 +74,38 @@ class VmConversation(asyncio.Protocol):
         self.reader: RequestReader | None = None
         self.state: ConnectionState = states.IDLE
         self.ended = False
+        self.weight = 0
 
     def nothing(self, *_: object) -> None:
         """This changes nothing, or cannot happen in this state."""
 
     def begin(self, data: bytes) -> None:
-        """The first bytes of a request, most often all of it."""
+        """The first bytes of a request, most often all of it. Who asks comes before what is asked (A08, S29)."""
+        if self._is_admitted(data):
+            self.begin_admitted(data)
+        else:
+            self._throttle(self.door.known.get(data))
+
+    def begin_admitted(self, data: bytes) -> None:
+        """The same of a request that may cost something."""
         ask = self.door.known.get(data) or self.door.memo.learn(data)
         if ask is not None:
             self._answer(ask, b"")
             return
         self.state = states.READING
         self._expect_request()
+        self._collect().is_admitted = True
         self.read_on(data)
 
     def read_on(self, data: bytes) -> None:
         """More of a request."""
+        self.weight += max(len(data), LEAST_WEIGHT)
         self._collect().feed(data)
         self.advance()
 
     def pile_up(self, data: bytes) -> None:
         """Keep it for later; with too much of it, stop reading and wait for nothing."""
+        self.weight += max(len(data), LEAST_WEIGHT)
         self._collect().feed(data)
         if self._is_overfull():
             self.transport.pause_reading()
@@ -95,6 +116,8 @@ class VmConversation(asyncio.Protocol):
         for _ in range(REQUESTS_PER_TURN):
             if self.state is not states.READING or self.reader is None:
                 return
+            if self.reader.is_at_begin and self._is_dealt_with(self.reader):
+                continue
             try:
                 received = self.reader.next()
             except Malformed as problem:
@@ -107,6 +130,33 @@ class VmConversation(asyncio.Protocol):
             self._answer(self.door.router.ask(received.head), received.body)
         self.transport.pause_reading()
         self.door.loop.call_soon(self.advance)
+
+    def _is_dealt_with(self, reader: RequestReader) -> bool:
+        """Whether the next request needs no further reading: it is refused, or it is known by its bytes."""
+        raw = reader.head_alone(MAX_REQUEST)
+        ask = self.door.known.get(raw)
+        is_admitted = reader.is_admitted or self._is_admitted(reader.begin_of_next())
+        if is_admitted and (ask := ask or self.door.memo.learn(raw)) is None:
+            reader.is_admitted = True
+            return False
+        self._expect_request()
+        if ask is not None:
+            reader.skip(len(raw))
+        if is_admitted and ask is not None:
+            self._answer(ask, b"")
+        else:
+            self._throttle(ask)
+        return True
+
+    def _is_admitted(self, data: bytes) -> bool:
+        return self.door.callers.admit(self.address, data, self.door.pulse.now)
+
+    def _throttle(self, ask: VmRequest | None) -> None:
+        """It asks too often (A08). Where a request ends that is not known, nobody has looked: so that is the last."""
+        if ask is not None and self.door.callers.is_patient_with(self.address, self.door.pulse.now):
+            self._send(ask, THROTTLED)
+        else:
+            self.say_goodbye(THROTTLED)
 
     def wake(self) -> None:
         """There may be news for a held poll, or its time is up."""
@@ -192,6 +242,12 @@ class VmConversation(asyncio.Protocol):
         self.transport.write_eof()
         self.transport.resume_reading()
 
+    def throw_away(self, data: bytes) -> None:
+        """It comes after the last answer; with too much of it, stop reading, and the deadline ends the connection."""
+        self.weight += max(len(data), LEAST_REST)
+        if self.weight > MAX_REST:
+            self.transport.pause_reading()
+
     def _collect(self) -> RequestReader:
         """From now on bytes are kept until it is their turn."""
         if self.reader is None or self.reader is _EMPTY:
@@ -200,10 +256,13 @@ class VmConversation(asyncio.Protocol):
 
     def _expect_request(self) -> None:
         self.deadline = self.door.pulse.request_until
+        self.weight = 0
 
     def _await_more(self, reader: RequestReader) -> None:
         if reader.untouched:
             self._rest()
+        elif self.weight > MAX_WEIGHT:
+            self.say_goodbye(_TOO_MANY_PIECES)
         elif self.ended:
             self.say_goodbye(blamed(Malformed("The request is incomplete.", hint="Send all of it.")))
         elif reader.held_back is not None:
@@ -264,7 +323,8 @@ class VmConversation(asyncio.Protocol):
         return outcome
 
     def _is_overfull(self) -> bool:
-        return self.reader is not None and len(self.reader) > MAX_WAITING_BYTES
+        much = self.weight > MAX_WEIGHT
+        return self.reader is not None and (much or len(self.reader) > MAX_WAITING_BYTES)
 
     def _send(self, ask: VmRequest, answer: Answer) -> None:
         closes = ask.closes or self.door.draining
@@ -292,7 +352,7 @@ class VmConversation(asyncio.Protocol):
 
     def _mark_last(self) -> None:
         self.state, self.reader = states.LAST, _EMPTY
-        self.deadline = self.door.pulse.linger_until
+        self.deadline, self.weight = self.door.pulse.linger_until, 0
 
 
 _c, _no = VmConversation, VmConversation.nothing
@@ -305,7 +365,7 @@ _ROWS = {
     states.BLOCKED: Moves(_c.pile_up, _no, _no, _no, _no, _c.unblock, _c.abort, _c.close_at_rest),
     states.HELD_BLOCKED: Moves(_c.pile_up, _c.show_news, _c.show_news, _no, _no, _c.wait_on, _c.abort, _c.show_news),
     states.ANSWERING_BLOCKED: Moves(_c.pile_up, _no, _no, _c.take, _no, _c.wait_on, _c.abort, _no),
-    states.LAST: Moves(_no, _no, _no, _no, _no, _no, _c.abort, _no),
+    states.LAST: Moves(_c.throw_away, _no, _no, _no, _no, _no, _c.abort, _no),
 }
 MOVES = tuple(_ROWS[state] for state in ConnectionState)
 """What is done, by state. A connection that is lost is over in every state, so that is not in here."""

@@ -58,7 +58,9 @@ class Door:
         self.callers = Callers(publisher, options)
         self.lanes: Lanes = self.callers.lanes
         most = min(options.max_connections, files_left())
-        self.crowd: Crowd[Connection | BareConnection] = Crowd(most, options.max_connections_per_address)
+        self.crowd: Crowd[Connection | BareConnection] = Crowd(
+            most, options.max_connections_per_address, self.callers.is_known
+        )
         self.waiting = HeldPolls(publisher, self.loop.call_soon)
         self.tasks: set[asyncio.Task[Outcome | Broken]] = set()
         self.answers: Answering = Answers(submit, publisher, self.callers, self.pulse, options, delay)

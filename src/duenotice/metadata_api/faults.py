@@ -35,18 +35,12 @@ _ASKED_FOR = "The operator asked for this fault. Try again."
 class FaultyRequest(NamedTuple):
     """A request that gets a wrong answer; `right` is the correct one."""
 
-    lane: Lane
     page: ScopePage
     question: Question
     right: Callable[[], Outcome | Later | Broken]
-    now: float
     delay: Delay
     seconds: float
     """How late an answer is, or how long it takes to arrive bit by bit."""
-
-    def note(self) -> None:
-        """Note that the VM has asked; `right` does that by itself."""
-        self.lane.polls.take(self.now)
 
 
 Wrong = Callable[[FaultyRequest], Outcome | Later | Broken]
@@ -55,7 +49,6 @@ Send = Callable[[asyncio.AbstractEventLoop, asyncio.Transport, bytes], None]
 
 def _always(answer: Answer | Broken) -> Wrong:
     def wrong(asked: FaultyRequest) -> Answer | Broken:
-        asked.note()
         return answer
 
     return wrong
@@ -94,7 +87,6 @@ def _send_next(
 
 
 def _half(asked: FaultyRequest) -> Broken:
-    asked.note()
     if isinstance(asked.question, Poll):
         return Broken(_document(asked.page.document, asked.question), _send_half)
     return DROPPED
@@ -136,7 +128,6 @@ def _lying(lie: Callable[[Document], Document]) -> Wrong:
     def wrong(asked: FaultyRequest) -> Outcome | Later | Broken:
         if not isinstance(asked.question, Poll) or not asked.page.enabled:
             return asked.right()
-        asked.note()
         return _document(lie(asked.page.document), asked.question)
 
     return wrong
@@ -232,7 +223,7 @@ class Faults:
     ) -> Outcome | Later | Broken:
         pulse, page = self._door.pulse, self._door.callers.page_of(lane)
         right = partial(self._right.answer, address, question, body)
-        return wrong(FaultyRequest(lane, page, question, right, pulse.now, self._delay, pulse.options.fault_seconds))
+        return wrong(FaultyRequest(page, question, right, self._delay, pulse.options.fault_seconds))
 
     def _wrong_for(self, vm: str) -> Wrong | None:
         fault = self._by_vm.get(vm)

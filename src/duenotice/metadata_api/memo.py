@@ -1,7 +1,7 @@
 """Remembers what requests mean: VMs send the same bytes again and again, so they are parsed once.
 
-Only a request without a body that arrived alone, between two others, is remembered. What it means follows
-from its bytes and nothing else; who sent it is looked up every time.
+Only a request without a body is remembered, from the first byte of its method to the end of its head. What it means
+follows from its bytes and nothing else; who sent it is looked up every time.
 """
 
 from duenotice.errors import Malformed
@@ -35,7 +35,7 @@ class Memo:
 
     def learn(self, data: bytes) -> VmRequest | None:
         """What these bytes ask, if they are exactly one GET without a body; None leaves them to the reader."""
-        if not data.startswith(b"GET ") or data.find(_END) != len(data) - len(_END) or len(data) > MAX_REQUEST:
+        if len(data) > MAX_REQUEST or not data.startswith(b"GET ") or data.find(_END) != len(data) - len(_END):
             return None
         try:
             head = parse_head(data[: -len(_END)])

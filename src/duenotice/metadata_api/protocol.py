@@ -20,20 +20,21 @@ from duenotice.metadata_api.responses import document_tail, error
 READ_AHEAD = 4096
 """Bytes read with a new connection; more than any request that is remembered has."""
 
-_TOO_MANY = error(429, "Too many connections. Close some, or keep one open and use it again.", "Retry-After: 1")
+TOO_MANY = error(429, "Too many connections. Close some, or keep one open and use it again.", "Retry-After: 1")
 
 
 def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
     """The answer to the one request that most VMs send once a second, in as few steps as possible; None for others.
 
-    A refusal is as short: who asks too often must cost the others nothing (A08).
+    A refusal is as short: who asks too often must cost the others nothing (A08). After many of them it is left to the
+    long way, which ends the connection.
     """
     if (version := ask.plain) is None or (lane := door.lanes.get(address)) is None:
         return None
     if not (page := lane.page).enabled:
         return None
     if not lane.polls.take((pulse := door.pulse).now):
-        return pulse.heading.render(THROTTLED, ask.connection)
+        return pulse.heading.render(THROTTLED, ask.connection) if lane.refusals.take(pulse.now) else None
     try:
         tail = page.rendered[version.index] or document_tail(page, version)
     except Exception:
@@ -43,15 +44,19 @@ def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
 
 
 def fresh_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
-    """The same for a VM that has not asked before, or whose document has changed since."""
-    if ask.plain is None:
+    """The same for a VM that has not asked before, or whose document has changed since; it was admitted already."""
+    if (version := ask.plain) is None:
         return None
     try:
-        if (lane := door.callers.find(address)) is not None:
-            door.callers.page_of(lane)
+        if door.callers.find(address) is None or (lane := door.lanes.get(address)) is None:
+            return None
+        if not (page := door.callers.page_of(lane)).enabled:
+            return None
+        tail = document_tail(page, version)
     except Exception:
         return None  # the long way fails too, and reports it
-    return warm_answer(door, address, ask)
+    page.last_poll = door.pulse.steady
+    return door.pulse.heading.ok(ask.connection, tail)
 
 
 class Connection(VmConversation):
@@ -127,7 +132,7 @@ class Connection(VmConversation):
         if self.door.crowd.is_flooded_by(self):
             self.transport.abort()
         else:
-            self.say_goodbye(_TOO_MANY)
+            self.say_goodbye(TOO_MANY)
 
     def send_rest(self, data: bytes, closes: bool) -> None:
         """The rest of an answer that did not fit into the kernel."""

@@ -6,8 +6,8 @@ from duenotice.errors import Malformed
 from duenotice.metadata_api.request_head import CHUNKED, TOKEN, parse_fields
 
 MAX_BODY = 64 * 1024
-MAX_OVERHEAD = 16 * 1024
-"""The size limit of chunk lines and trailers together; one byte per chunk would be endless work."""
+MAX_OVERHEAD = 2 * 1024
+"""The size limit of chunk lines and trailers together; one byte per chunk would be endless work (S24)."""
 
 # Of what the standard allows in extensions, only what all readers take for the same; nobody uses them.
 _CHUNK_LINE = re.compile(rb'([0-9A-Fa-f]{1,8})(?:;%b(?:=(?:%b|"[^"\\\x00-\x1f\x7f-\xff]*"))?)*' % (TOKEN, TOKEN))

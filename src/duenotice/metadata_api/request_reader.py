@@ -9,7 +9,10 @@ from duenotice.metadata_api.request_head import RequestHead, parse_head
 
 MAX_HEAD = 16 * 1024
 MAX_EMPTY_LINES = 4
-"""Some old clients send CRLF after a body; at most this many bytes are skipped before a request."""
+"""Some old clients send CRLF after a body; at most this many of them are skipped before a request."""
+
+FIRST_BYTES = 2 * MAX_EMPTY_LINES + 1
+"""As many show the first letter of a request."""
 
 _END = b"\r\n\r\n"
 # What no head may contain. Looked for as bytes arrive, so that bad input is refused at once, not at its deadline.
@@ -30,10 +33,11 @@ class Received(NamedTuple):
 class RequestReader:
     """What has arrived of requests that are not answered yet.
 
-    `held_back` is the head of a request whose body the client sends only when it is told to.
+    `held_back` is the head of a request whose body the client sends only when it is told to. `is_admitted` is set by
+    who has allowed the request that has begun to cost something (A08); until then it is not looked at.
     """
 
-    __slots__ = ("_body", "_buffer", "_empty_lines", "_head", "_searched", "held_back")
+    __slots__ = ("_body", "_buffer", "_empty_lines", "_head", "_searched", "held_back", "is_admitted")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -45,6 +49,7 @@ class RequestReader:
         self._body: Body | None = None
         self._searched = 0
         self._empty_lines = 0
+        self.is_admitted = False
 
     def __len__(self) -> int:
         return len(self._buffer)
@@ -53,6 +58,25 @@ class RequestReader:
     def untouched(self) -> bool:
         """Whether nothing of a next request has arrived."""
         return self._head is None and not self._buffer
+
+    @property
+    def is_at_begin(self) -> bool:
+        """Whether a request has begun, and nothing of it was looked at."""
+        return self._head is None and not self._searched and bool(self._buffer)
+
+    def head_alone(self, most: int) -> bytes:
+        """The bytes of the next request to the end of its head, as they came; empty if it is not there or longer."""
+        end = self._buffer.find(_END, 0, most)
+        return bytes(self._buffer[: end + len(_END)]) if end >= 0 else b""
+
+    def begin_of_next(self) -> bytes:
+        """Enough of the next request to see its method."""
+        return bytes(self._buffer[:FIRST_BYTES])
+
+    def skip(self, length: int) -> None:
+        """A request of this length is dealt with."""
+        del self._buffer[:length]
+        self._begin()
 
     def feed(self, data: bytes) -> None:
         """More bytes have arrived."""

@@ -11,15 +11,26 @@ import select
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import sleep
 
+from duenotice.metadata_api.answers import THROTTLED
 from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.handles import Handles
-from duenotice.metadata_api.protocol import READ_AHEAD, Connection, GoOn, TakenOver, fresh_answer, warm_answer
+from duenotice.metadata_api.protocol import (
+    READ_AHEAD,
+    TOO_MANY,
+    Connection,
+    GoOn,
+    TakenOver,
+    fresh_answer,
+    warm_answer,
+)
 from duenotice.metadata_api.questions import VmRequest
+from duenotice.metadata_api.responses import CLOSE
 
 BACKLOG = 4096
 """Connections that may wait to be accepted; a whole fleet may come back at once after a break."""
@@ -232,22 +243,60 @@ class WayIn:
         return BareConnection(self, number, address, deadline)
 
     def _refuse(self, client: socket.SocketType, address: str) -> None:
-        """Too many: one VM that opens thousands must not keep the others waiting, so most are not even told (S26)."""
-        if self._door.crowd.is_flooded_from(address):
-            os.close(client.fileno())
+        """Too many: one VM that opens thousands must not keep the others waiting, so most are not even told (S26).
+
+        What has come is read, else to close would take the answer with it.
+        """
+        door = self._door
+        if door.callers.is_patient_with(address, door.pulse.now):
+            _received(client, READ_AHEAD)
+            _sent(client, door.pulse.heading.render(TOO_MANY, CLOSE), _WITH_THE_END)
+            _end([client])
         else:
-            self._hand_over(client.fileno(), partial(Connection, self._door))
+            os.close(client.fileno())
 
     def _go_on_with(self, bare: BareConnection, data: bytes | None) -> None:
-        """Answer what has come, or leave it to a connection with a transport."""
+        """Answer what has come, or leave it to a connection with a transport; but who asks comes first (S29)."""
+        door = self._door
         if not data:
             self._keep(bare) if data is None else self.drop(bare)
-        elif (ask := self._known.get(data) or self._door.memo.learn(data)) is None or (
-            answer := fresh_answer(self._door, bare.address, ask)
+        elif not door.callers.admit(bare.address, data, door.pulse.now):
+            self._throttle(bare, self._known.get(data))
+        elif (ask := self._known.get(data) or door.memo.learn(data)) is None or (
+            answer := fresh_answer(door, bare.address, ask)
         ) is None:
-            self._take_over(bare, partial(Connection.data_received, data=data))
+            self._take_over(bare, partial(Connection.begin_admitted, data=data))
         else:
             self._finish(bare, ask, answer, _written(bare.number, answer))
+
+    def _throttle(self, bare: BareConnection, ask: VmRequest | None) -> None:
+        """It asks too often (A08). No transport is made for that, and nothing is parsed.
+
+        Who makes noise on many connections at once loses them without a word: to say it would cost as much as the rest.
+        """
+        door = self._door
+        if ask is not None and door.callers.is_patient_with(bare.address, door.pulse.now):
+            answer = door.pulse.heading.render(THROTTLED, ask.connection)
+            self._finish(bare, ask, answer, _written(bare.number, answer))
+        elif door.crowd.is_half_full_of(bare.address):
+            self.drop(bare)
+        else:
+            self._throttle_and_end(bare)
+
+    def _throttle_and_end(self, bare: BareConnection) -> None:
+        """It may still be sending, so to close at once could lose the answer.
+
+        What it sends stays in the kernel, and its place is taken until the deadline: noise uses up places of its own.
+        """
+        number = bare.number
+        _written(number, self._door.pulse.heading.render(THROTTLED, CLOSE))
+        with suppress(OSError):  # it is gone
+            self._clients[number].shutdown(socket.SHUT_WR)
+        self._count_in(bare)
+        if self._bare[number] is bare:
+            self._bare[number] = None
+            self._epoll.unregister(number)
+        bare.deadline = self._door.pulse.linger_until
 
     def _finish(self, bare: BareConnection, ask: VmRequest, answer: bytes, sent: int) -> None:
         """So much of an answer is sent: send the rest, close, or wait for more."""
@@ -262,14 +311,19 @@ class WayIn:
     def _keep(self, bare: BareConnection) -> None:
         """It lasts longer than a turn of the loop: count it, and hear what comes."""
         if not bare.is_kept:
+            self._count_in(bare)
+            self._bare[bare.number] = bare
+            self._epoll.register(bare.number, _ONCE_FOR_EACH)
+
+    def _count_in(self, bare: BareConnection) -> None:
+        """It takes a place, if it has none."""
+        if not bare.is_kept:
             bare.is_kept = True
             if (lane := self._door.callers.lanes.get(bare.address)) is not None:
                 bare.address = lane.vm.address  # the same text, but there it is once for all connections of a VM
             self._door.crowd.enter(bare)
             if (missing := bare.number + 1 - len(self._bare)) > 0:
                 self._bare += [None] * missing
-            self._bare[bare.number] = bare
-            self._epoll.register(bare.number, _ONCE_FOR_EACH)
 
     def drop(self, bare: BareConnection) -> None:
         """End it; a closed connection leaves the epoll by itself."""
@@ -286,9 +340,7 @@ class WayIn:
         bare.hand_over()
         self._hand_over(bare.number, partial(TakenOver, self._door, bare, go_on), partial(self._door.leave, bare))
 
-    def _hand_over(
-        self, number: int, connection: Callable[[], Connection], give_up: Callable[[], None] = lambda: None
-    ) -> None:
+    def _hand_over(self, number: int, connection: Callable[[], Connection], give_up: Callable[[], None]) -> None:
         client = socket.socket(*self._kind, fileno=number)
         task = self._door.loop.create_task(self._connect(connection, client, give_up))
         self._handing_over.add(task)

@@ -6,6 +6,7 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.caller import Callers, plain_address
+from duenotice.metadata_api.limits import REFUSALS
 from duenotice.metadata_api.options import MetadataOptions
 
 
@@ -42,6 +43,32 @@ def test_a_stranger_may_count_as_the_default_vm_and_still_leaves_nothing_behind(
     known = callers.find("10.0.0.2")
     assert known is not None
     assert known.vm.name == "b"
+
+
+def test_posts_take_from_the_bucket_of_approvals_and_all_else_from_that_of_polls(publisher: Publisher) -> None:
+    """Seen from the first bytes: nothing else is read before somebody has paid for it (A08, S29)."""
+    for first, second in ((b"GET /x", b"\r\n\r\nPOST /"), (b"P", b"\x16\x03"), (b"\r\nPOST", b"\r\n")):
+        callers = Callers(publisher, MetadataOptions())
+        assert [callers.admit("10.0.0.1", first, 1000.0) for _ in range(6)] == [True] * 5 + [False]
+        assert callers.admit("10.0.0.1", second, 1000.0)
+        assert callers.admit("10.0.0.2", first, 1000.0)
+
+
+def test_strangers_take_nothing_from_vms_and_push_none_of_them_out(publisher: Publisher) -> None:
+    callers = Callers(publisher, MetadataOptions())
+    callers.find("10.0.0.1")
+    for number in range(10_000):
+        callers.admit(f"10.9.{number >> 8}.{number & 255}", b"GET", 1000.0)
+    assert list(callers.lanes) == ["10.0.0.1"]
+    assert callers.admit("10.0.0.1", b"GET", 1000.0)
+    assert not callers.admit("10.8.8.8", b"GET", 1000.0)
+
+
+def test_patience_ends_after_so_many_refusals_in_a_second(publisher: Publisher) -> None:
+    callers = Callers(publisher, MetadataOptions())
+    for address in ("10.0.0.1", "10.9.9.9"):
+        assert sum(callers.is_patient_with(address, 1000.0) for _ in range(1000)) == REFUSALS
+        assert callers.is_patient_with(address, 1001.0)
 
 
 def test_a_default_vm_that_is_not_in_the_fleet_is_nobody(publisher: Publisher) -> None:

@@ -12,7 +12,7 @@ from duenotice.metadata_api.limits import Bucket, Rate
 from duenotice.metadata_api.questions import Poll, VmRequest
 from duenotice.wire.api_versions import API_VERSIONS
 
-LANE = Lane(Vm("a", "10.0.0.1"), ScopePage("vm/a", 0), Bucket(Rate(0)), Bucket(Rate(0)))
+LANE = Lane(Vm("a", "10.0.0.1"), ScopePage("vm/a", 0), *(Bucket(Rate(0)) for _ in range(3)))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.metadata_api.limits import Bucket, Crowd, Rate
+from duenotice.metadata_api.limits import MAX_STRANGERS, STRANGERS, Bucket, Crowd, Rate, Strangers
 
 
 def taken(bucket: Bucket, times: int, now: float) -> int:
@@ -51,6 +51,28 @@ def test_in_no_stretch_of_time_is_more_allowed_than_the_burst_and_the_rate(gaps:
             assert last - first + 1 <= rate + rate * (allowed[last] - begin) + 0.001
 
 
+def test_each_stranger_may_ask_as_often_as_a_vm() -> None:
+    strangers = Strangers(5)
+    for address in ("10.0.0.1", "fd00::1"):
+        assert sum(strangers.take(address, 1000.0) for _ in range(20)) == 5
+
+
+def test_all_addresses_of_an_ipv6_network_are_one_stranger() -> None:
+    strangers = Strangers(5)
+    same, other = (f"fd00:0:0:7::{n:x}" for n in range(100)), (f"fd00:0:0:8::{n:x}%eth0" for n in range(100))
+    assert [sum(strangers.take(address, 1000.0) for address in net) for net in (same, other)] == [5, 5]
+    assert len(strangers) == 2
+
+
+def test_ever_new_addresses_fill_no_memory_and_get_no_more_than_all_strangers_together() -> None:
+    strangers = Strangers(5)
+    taken = 0
+    for number in range(3 * MAX_STRANGERS):
+        taken += strangers.take(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 1000.0)
+        assert len(strangers) <= MAX_STRANGERS
+    assert taken == 5 * STRANGERS
+
+
 @dataclass(eq=False)
 class Guest:
     address: str
@@ -73,6 +95,13 @@ def test_a_crowd_is_flooded_at_twice_its_limit() -> None:
     for guest in guests:
         crowd.enter(guest)
     assert crowd.is_flooded_by(guests[2])
+
+
+def test_strangers_get_only_half_of_the_places() -> None:
+    """However many addresses they have, VMs that are known find a place (S29)."""
+    crowd: Crowd[Guest] = Crowd(most=6, most_per_address=2, is_known=lambda address: address == "vm")
+    assert [crowd.enter(Guest(f"stranger {n}")) for n in range(4)] == [True, True, True, False]
+    assert [crowd.enter(Guest("vm")) for _ in range(3)] == [True, True, False]
 
 
 def test_nothing_is_kept_of_those_who_left() -> None:

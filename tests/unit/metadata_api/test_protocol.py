@@ -19,8 +19,17 @@ from duenotice.metadata_api.connection_states import (
     ConnectionState,
     Moves,
 )
-from duenotice.metadata_api.conversation import MAX_WAITING_BYTES, MOVES, REQUESTS_PER_TURN
+from duenotice.metadata_api.conversation import (
+    LEAST_REST,
+    LEAST_WEIGHT,
+    MAX_REST,
+    MAX_WAITING_BYTES,
+    MAX_WEIGHT,
+    MOVES,
+    REQUESTS_PER_TURN,
+)
 from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.limits import Bucket, Rate
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.protocol import Connection
 from tests.unit.domain.build import listening
@@ -381,6 +390,58 @@ async def test_a_held_poll_is_answered_when_too_much_comes_behind_it(start: str)
     stage.send(POLL * (MAX_WAITING_BYTES // len(POLL) + 1))
     assert stage.wire.sent[0][9:12] == b"304"
     assert stage.connection not in stage.door.waiting.held
+
+
+@pytest.mark.parametrize("start", ["held", "held blocked"])
+@in_loop
+async def test_a_held_poll_is_answered_when_too_many_pieces_come_behind_it(start: str) -> None:
+    """To read one byte costs as much as to read a whole request (S24)."""
+    stage = Stage()
+    stage.begin(start)
+    for _ in range(MAX_WEIGHT // LEAST_WEIGHT + 1):
+        assert not stage.wire.sent
+        stage.send(b"G")
+    assert stage.wire.sent[0][9:12] == b"304"
+
+
+@in_loop
+async def test_a_request_in_too_many_pieces_is_refused_and_the_next_one_may_have_as_many() -> None:
+    stage = Stage()
+    stage.begin("idle")
+    for head in (POLL[:-1], POLL[:-1]):
+        stage.send(head)
+        for _ in range(MAX_WEIGHT // LEAST_WEIGHT - 1):
+            stage.send(b"")
+        stage.send(b"\n")
+    assert stage.seen() == "200 200 idle"
+    for _ in range(MAX_WEIGHT // LEAST_WEIGHT + 1):
+        assert stage.connection.state is not LAST
+        stage.send(b"G")
+    assert (stage.connection.state, stage.seen()) == (LAST, "200 200 413 half linger")
+
+
+@in_loop
+async def test_after_the_last_answer_only_so_much_is_read_and_then_nothing() -> None:
+    """What comes is thrown away, so that the answer is not lost; but that has an end (S29)."""
+    stage = Stage()
+    stage.begin("last")
+    for _ in range(MAX_REST // LEAST_REST):
+        stage.send(b"x")
+    assert stage.seen() == "linger"
+    stage.send(b"x")
+    assert stage.seen() == "linger deaf"
+
+
+@in_loop
+async def test_pipelined_requests_beyond_the_rate_are_refused_and_only_known_ones_may_be_followed_by_others() -> None:
+    """Of others nobody has looked where they end."""
+    stage = Stage()
+    stage.begin("idle")
+    lane = stage.door.callers.find(stage.connection.address)
+    assert lane is not None
+    lane.polls = Bucket(Rate(2))
+    stage.send(POLL * 3 + POLL.replace(b"Host: x", b"Host: y") + POLL)
+    assert (stage.connection.state, stage.seen()) == (LAST, "200 200 429 429 half linger")
 
 
 @in_loop

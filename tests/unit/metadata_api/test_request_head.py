@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.request_head import CHUNKED, UnmetExpectation, parse_head
+from duenotice.metadata_api.request_head import CHUNKED, MAX_PIECES, UnmetExpectation, parse_head
 
 
 def head_with(*lines: str, first: str = "GET / HTTP/1.1"):
@@ -99,6 +99,27 @@ def test_any_bytes_are_a_head_or_malformed(raw: bytes) -> None:
     except Malformed as refusal:
         assert refusal.message
         assert refusal.hint
+
+
+@pytest.mark.parametrize(
+    ("first", "lines", "more"),
+    [
+        ("GET /{} HTTP/1.1", (), "/"),
+        ("GET /?a{} HTTP/1.1", (), "&b"),
+        ("GET /?{} HTTP/1.1", (), "%41"),
+        ("GET / HTTP/1.1", ("If-None-Match: 1{}",), ",2"),
+        ("GET / HTTP/1.1", ("A: 1{}",), "\r\nA: 2"),
+    ],
+)
+def test_a_head_has_only_so_many_pieces(first: str, lines: tuple[str, ...], more: str) -> None:
+    """They are counted before it is split: else 16 KiB of them would be milliseconds of work (S24)."""
+    for much, fits in ((MAX_PIECES - 5, True), (MAX_PIECES + 1, False)):
+        filled = [line.replace("{}", more * much) for line in lines]
+        if fits:
+            assert head_with(*filled, first=first.replace("{}", more * much)).minor == 1
+        else:
+            with pytest.raises(Malformed, match=f"more than {MAX_PIECES}"):
+                head_with(*filled, first=first.replace("{}", more * much))
 
 
 @pytest.mark.parametrize("filling", [b" " * 16_000, b"\t \t" * 5000, b"a" * 16_000, b":" * 16_000])

@@ -29,6 +29,7 @@ from duenotice.metadata_api import way_in as way_in_module
 from duenotice.metadata_api.bare_connection import BareConnection
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
+from duenotice.metadata_api.limits import Bucket
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.server import MetadataServer
@@ -573,22 +574,114 @@ def test_who_asks_too_often_is_refused_as_cheaply_as_others_are_answered(run: Ru
 
 
 def test_connections_that_flood_us_are_closed_in_the_turn_that_takes_them(run: Run) -> None:
-    """Without a transport (S26)."""
+    """Without a transport (S26); the first are told why, and then nobody is."""
 
     async def main() -> None:
         async with stage(replace(GENEROUS, max_connections_per_address=1)) as world:
-            clients = [world.client(POLL)]
-            await until(lambda: world.server.connections == 1)
-            clients.append(world.client(POLL))  # is told that there are too many
-            await until(lambda: world.server.connections == 2 and not world.way_in._handing_over)
-            flooding = world.client()
-            flooding.sendall(POLL)
+            with world.client(POLL):
+                world.look()
+                refused = world.client(POLL)
+                world.look()
+                assert status(everything(refused)) == 429
+                use_up(world.door.callers.lanes[SOLO].refusals, world)
+                flooding = world.client(POLL)
+                world.look()
+                with pytest.raises(ConnectionResetError):
+                    everything(flooding)
+                assert [type(guest) for guest in world.door.crowd.everybody] == [BareConnection]
+
+    run(main())
+
+
+def use_up(bucket: Bucket, world: Stage) -> None:
+    """Take all its tokens, and go on as if it were still the same moment."""
+    while bucket.take(world.door.pulse.now):
+        pass
+
+
+OTHER_REQUESTS = {
+    "a long one": request("GET", PATH + "&x=1" * 600),
+    "an approval": request("POST", body=b"{}"),
+    "half of one": POLL[:30],
+    "nonsense": b"\n\n",
+    "never seen before": request("GET", PATH, "X: never seen before"),
+}
+
+
+@pytest.mark.parametrize("raw", OTHER_REQUESTS.values(), ids=OTHER_REQUESTS.keys())
+def test_who_asks_too_often_is_refused_before_anything_is_read_of_the_request(run: Run, raw: bytes) -> None:
+    """Without a transport, and nothing is remembered of it (S29). As its end is not known, it is the last one."""
+
+    async def main() -> None:
+        async with stage(MetadataOptions(throttle=5)) as world:
+            lane, known = world.door.callers.lanes[SOLO], dict(world.door.known)
+            use_up(lane.polls, world)
+            use_up(lane.approvals, world)
+            client = world.client(raw)
             world.look()
-            with pytest.raises(ConnectionResetError):
-                everything(flooding)
-            assert (world.server.connections, world.way_in._handing_over) == (2, set())
-            for client in clients:
+            answer = everything(client)
+            assert (status(answer), b"\r\nConnection: close\r\n" in answer) == (429, True)
+            assert (world.way_in._handing_over, world.door.known) == (set(), known)
+
+    run(main())
+
+
+def test_an_address_that_nobody_registered_has_a_bucket_too(run: Run) -> None:
+    """First it is told who it is not, and then that it asks too often (A09, S29)."""
+
+    async def main() -> None:
+        async with stage(MetadataOptions(throttle=5)) as world:
+            statuses = []
+            for _ in range(6):
+                stranger = socket.create_connection(world.address, SECONDS, ("127.0.9.9", 0))
+                stranger.sendall(LAST_POLL)
+                statuses.append(status(await rest(stranger)))
+            assert statuses == [404] * 5 + [429]
+
+    run(main())
+
+
+def test_the_place_of_a_refused_connection_is_taken_for_a_while(run: Run) -> None:
+    """So noise uses up the noisy address's own places, and no more than half: it may still approve."""
+
+    async def main() -> None:
+        options = MetadataOptions(throttle=5, max_connections_per_address=4, linger_seconds=0.2)
+        async with stage(options) as world:
+            use_up(world.door.callers.lanes[SOLO].polls, world)
+            clients = [world.client(OTHER_REQUESTS["a long one"]) for _ in range(5)]
+            world.look()
+            assert {status(client.recv(65536)) for client in clients[:3]} == {429}
+            assert [everything(client) for client in clients[3:]] == [b"", b""]
+            assert world.server.connections == 3
+            for client in clients[:3]:
                 client.close()
+            assert status(await world.ask(OTHER_REQUESTS["an approval"], much=1)) == 400
+            await until(lambda: not world.server.connections)
+            assert world.problems == []
+
+    run(main())
+
+
+def test_a_connection_that_is_refused_again_and_again_is_closed(run: Run) -> None:
+    """The polite way first: it stays open for many refusals, and the last one says that it is the last."""
+
+    async def main() -> None:
+        async with stage(MetadataOptions(throttle=5)) as world:
+            lane = world.door.callers.lanes[SOLO]
+            with world.client(POLL) as client:
+                world.look()
+                use_up(lane.polls, world)
+                seen = []
+                for wears_out in (False, True):
+                    if wears_out:
+                        use_up(lane.refusals, world)
+                    client.recv(65536)
+                    client.sendall(POLL)
+                    world.look()
+                    answer = client.recv(65536, socket.MSG_PEEK)
+                    seen.append((status(answer), b"\r\nConnection: close\r\n" in answer))
+                assert seen == [(429, False), (429, True)]
+                assert everything(client).startswith(b"HTTP/1.1 429")
 
     run(main())
 
