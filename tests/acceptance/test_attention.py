@@ -89,7 +89,9 @@ def test_what_comes_next_is_never_stale(node: Node) -> None:
     node.operate(f"/v1/maintenances/{plan_id}/resume", {"window": window(node, 5, 44)})
     later = seen()
     assert later > first
-    event_id = node.schedule("Reboot", "web-0", not_before=moment(node, minutes=357))  # before a turn of the plan, and not with it
+    event_id = node.schedule(
+        "Reboot", "web-0", not_before=moment(node, minutes=357)
+    )  # before a turn of the plan, and not with it
     in_the_way = seen()
     assert in_the_way != later
     node.operate(f"/v1/events/{event_id}/cancel")

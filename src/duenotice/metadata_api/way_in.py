@@ -275,21 +275,25 @@ class WayIn:
         Who makes noise on many connections at once loses them without a word: to say it would cost as much as the rest.
         """
         door = self._door
-        if ask is not None and door.callers.is_patient_with(bare.address, door.pulse.now):
+        is_patient = door.callers.is_patient_with(bare.address, door.pulse.now)
+        if ask is not None and is_patient:
             answer = door.pulse.heading.render(THROTTLED, ask.connection)
             self._finish(bare, ask, answer, _written(bare.number, answer))
-        elif door.crowd.is_half_full_of(bare.address):
+            return
+        is_crowded = door.crowd.is_half_full_of(bare.address)
+        if is_patient or not is_crowded:
+            _written(bare.number, door.pulse.heading.render(THROTTLED, CLOSE))
+        if is_crowded:
             self.drop(bare)
         else:
-            self._throttle_and_end(bare)
+            self._end_later(bare)
 
-    def _throttle_and_end(self, bare: BareConnection) -> None:
-        """It may still be sending, so to close at once could lose the answer.
+    def _end_later(self, bare: BareConnection) -> None:
+        """It has its last answer and may still be sending, so to close at once could take the answer with it.
 
         What it sends stays in the kernel, and its place is taken until the deadline: noise uses up places of its own.
         """
         number = bare.number
-        _written(number, self._door.pulse.heading.render(THROTTLED, CLOSE))
         with suppress(OSError):  # it is gone
             self._clients[number].shutdown(socket.SHUT_WR)
         self._count_in(bare)

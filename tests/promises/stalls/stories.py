@@ -3,11 +3,11 @@
 A story leaves the fleet as it found it, so that it can be told again. It names the calls of the API that it measures.
 """
 
-from tests.promises.stalls import fleet, looking
+from tests.promises.stalls import fleet, looking, noisy_vms
 from tests.promises.stalls.telling import STORIES, story, told
 from tests.promises.stalls.world import World
 
-__all__ = ["CANNOT_BE_BIG", "STORIES", "told"]
+__all__ = ["CANNOT_BE_BIG", "STORIES", "noisy_vms", "told"]
 
 RECORDS = 50_000
 """After so many the service writes a snapshot."""

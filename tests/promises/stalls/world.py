@@ -128,7 +128,7 @@ class World:
                     took = time.monotonic() - watch.begun
         finally:
             polls = replace(watch.polls, trouble="") if ends else watch.polls
-            self._note(Moment(what, polls, watch.begun, took, " ".join(said), done))
+            self.note(Moment(what, polls, watch.begun, took, " ".join(said), done))
 
     def call(
         self,
@@ -183,7 +183,8 @@ class World:
         """Apply a fleet file."""
         self.call(what, "PUT", "/v1/fleet", text.encode(), query=query)
 
-    def _note(self, moment: Moment) -> None:
+    def note(self, moment: Moment) -> None:
+        """Something was measured; of something that was measured before, the best counts."""
         self._say(moment.short())
         known = next((each for each in self.moments if each.what == moment.what), None)
         if known is not None:
