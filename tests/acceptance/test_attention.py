@@ -107,7 +107,7 @@ def test_a_paused_and_a_failed_plan_need_somebody(node: Node) -> None:
     assert attention(node)["needed"] == before + 1
     assert attention(node)["plans"][0]["status"] == "paused"
     node.operate(f"/v1/maintenances/{plan_id}/resume")
-    (step, *_) = node.operate(f"/v1/maintenances/{plan_id}", method="GET")["steps"]
+    (step, *_) = node.steps(plan_id)
     node.approve("web-0", step["event_id"])
     node.operate(f"/v1/events/{step['event_id']}/report", {"failure": "No."})
     (seen,) = attention(node)["plans"]

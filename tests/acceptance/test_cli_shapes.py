@@ -40,6 +40,7 @@ LINES = {
     "maintenance start --dry-run": "maintenance start --on set=web --type Reboot --dry-run",
     "maintenance list": "maintenance list",
     "maintenance show": "maintenance show {plan}",
+    "maintenance steps": "maintenance steps {plan}",
     "maintenance pause": "maintenance pause {plan}",
     "maintenance resume": "maintenance resume {paused}",
     "maintenance cancel": "maintenance cancel {plan}",
@@ -111,13 +112,6 @@ def test_its_json_has_the_keys_of_the_document(
 def test_every_command_with_json_is_in_the_document() -> None:
     """None is forgotten, in the document or here."""
     assert {command for command, _, _ in SHAPES} == set(LINES) | ELSEWHERE
-
-
-def test_steps_have_the_keys_of_the_document(node: Node, names: dict[str, str]) -> None:
-    """They are part of a maintenance."""
-    steps = duenotice(node, "maintenance", "show", names["plan"], "-o", "json").json()["steps"]
-    (row,) = re.findall(r"^\| step \|([^|]+)\|", DOCUMENT, re.MULTILINE)
-    assert {frozenset(step) for step in steps} == {frozenset(_words(row))}
 
 
 def test_a_change_that_is_watched_is_an_event(node: Node) -> None:

@@ -20,7 +20,7 @@ def shown(node: Node, plan: dict[str, Any]) -> Any:
 
 
 def statuses(node: Node, plan: dict[str, Any]) -> list[str]:
-    return [step["status"] for step in shown(node, plan)["steps"]]
+    return [step["status"] for step in node.steps(plan["id"])]
 
 
 def told(node: Node) -> list[tuple[str, str]]:
@@ -102,7 +102,7 @@ def test_no_more_than_at_once_are_hit(node: Node) -> None:
 def test_vms_can_be_chosen_by_zone(node: Node) -> None:
     """All VMs in the zone take part, and no others."""
     plan = node.operate("/v1/maintenances", {"on": ["zone=1"], "type": "Freeze"})
-    assert [step["resources"] for step in plan["steps"]] == [["db-0"]]
+    assert [step["resources"] for step in node.steps(plan["id"])] == [["db-0"]]
 
 
 @pytest.mark.parametrize(

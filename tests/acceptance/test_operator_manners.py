@@ -143,7 +143,7 @@ def test_a_host_is_drained_by_a_maintenance_of_live_migrations(node: Node) -> No
     plan = answer.json()
     assert (answer.status, answer.headers["location"]) == (201, f"/v1/maintenances/{plan['id']}")
     assert (plan["type"], plan["cause"]) == ("Freeze", "live-migration")
-    hit = {name for step in plan["steps"] for name in step["resources"]}
+    hit = {name for step in node.steps(plan["id"]) for name in step["resources"]}
     assert hit == {vm["name"] for vm in node.operate("/v1/vms?host=host-1&limit=1000", method="GET")}
     assert node.operator("POST", "/v1/hosts/nobody/drain").status == 404
 

@@ -85,6 +85,7 @@ WHO_MAY = {
         GET /v1/event-table
         GET /v1/search
         GET /v1/vm-table
+        GET /v1/maintenances/{id}/steps
         GET /v1/maintenances/{id}/outlook
         GET /v1/subscriptions
         GET /v1/subscriptions/{id}

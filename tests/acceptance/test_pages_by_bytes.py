@@ -106,6 +106,49 @@ def test_a_call_that_raises_very_many_events_answers_with_one_page_of_them(node:
     node.operate("/v1/hosts/h/repair")
 
 
+@pytest.fixture(scope="module")
+def plan(node: Node) -> Any:
+    """A plan on each VM, one at a time."""
+    return node.operate("/v1/maintenances", {"on": ["host=h"], "type": "Reboot", "at_once": 1, "settle": "1m"})
+
+
+def test_a_plan_has_its_steps_in_numbers_and_a_call_of_its_own_has_their_pages(node: Node, plan: Any) -> None:
+    """In the order of the plan, or those of one status."""
+    assert (plan["progress"]["waiting"], plan["progress"]["under-way"], plan["vms"]["waiting"]) == (VMS - 1, 1, VMS - 1)
+    assert (plan["lanes"][0], len(plan["lanes"]), plan["lanes_in_all"]) == ("vm/vm-000", 20, VMS)
+    assert (plan["steps_kept"], "steps" in plan) == (True, False)
+    path = f"/v1/maintenances/{plan['id']}/steps"
+    for query, count in (("limit=1000", VMS), ("limit=99", VMS), ("limit=7&status=waiting", VMS - 1)):
+        steps = [step for page in pages_of(node, f"{path}?{query}") for step in page]
+        assert [step["lane"] for step in steps] == [f"vm/vm-{n:03}" for n in range(VMS - count, VMS)]
+    assert [step["status"] for step in node.operate(f"{path}?status=under-way", method="GET")] == ["under-way"]
+    assert node.refusal(f"{path}?status=odd", method="GET")[0] == 400
+    assert node.refusal(f"{path}?cursor=-1", method="GET")[0] == 400
+    assert node.refusal("/v1/maintenances/00000000-0000/steps", method="GET")[0] == 404
+    assert pages_of(node, f"{path}?cursor={VMS + 5}") == [[]]
+
+
+def timeline_of(node: Node, method: str, path: str, body: Any = None) -> tuple[set[tuple[int, ...]], list[str]]:
+    """The numbers that all pages have in common, and the lanes of all steps."""
+    numbers, lanes, cursor = set[tuple[int, ...]](), list[str](), "0"
+    while cursor:
+        seen = node.operator(method, f"{path}&cursor={cursor}", body).json()
+        numbers.add((seen["steps"], seen["vms"], seen["silent"], seen["left_out"]))
+        lanes += [step["lane"] for step in seen["timeline"]]
+        cursor = seen["next"]
+    return numbers, lanes
+
+
+def test_a_preview_and_an_outlook_have_pages_and_the_numbers_of_all(node: Node, plan: Any) -> None:
+    """Each page looks ahead again."""
+    numbers, lanes = timeline_of(node, "GET", f"/v1/maintenances/{plan['id']}/outlook?limit=300")
+    assert (numbers, len(set(lanes))) == ({(VMS - 1, VMS - 1, 0, 0)}, VMS - 1)
+    asked = {"on": ["host=h"], "type": "Freeze", "at_once": 1}
+    with Node(fleet()) as fresh:  # one with nobody who listens
+        numbers, lanes = timeline_of(fresh, "POST", "/v1/maintenances?dry_run=true&limit=300", asked)
+    assert (numbers, len(set(lanes))) == ({(VMS, VMS, VMS, 0)}, VMS)
+
+
 READERS: dict[str, Callable[[Node], int]] = {
     "client.vms": lambda node: _count(node, lambda client: len(list(client.vms()))),
     "client.events": lambda node: _count(node, lambda client: len(list(client.events())) // 2),

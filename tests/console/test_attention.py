@@ -103,7 +103,7 @@ def test_what_failed_is_on_top_until_somebody_has_seen_to_it(node: Node, visitor
     """A failed maintenance, its event and a host that may fail, each a way to its page."""
     page = visitors.come(viewport={"width": 320, "height": 800})
     plan_id = plan(node)["id"]
-    (step, *_) = node.operate(f"/v1/maintenances/{plan_id}", method="GET")["steps"]
+    (step, *_) = node.steps(plan_id)
     node.approve("web-0", step["event_id"])
     node.operate(f"/v1/events/{step['event_id']}/report", {"failure": "It did not boot."})
     node.operate("/v1/hosts/host-3/degrade", {"risk": "low"})

@@ -109,6 +109,7 @@ STORY = (
     (DO, "events approve {web-0}"),
     (DO, "events report {web-0} --failure no-boot"),
     (READ, "maintenance show {plan}"),
+    (READ, "maintenance steps {plan}"),
     (DO, "clock advance 15m"),
     (DO, "maintenance retry {plan}"),
     (DO, "maintenance cancel {plan}"),

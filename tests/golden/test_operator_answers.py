@@ -123,6 +123,7 @@ STORY = (
     Ask("GET", "/v1/maintenances"),
     Ask("GET", "/v1/maintenances?status=running"),
     Ask("GET", "/v1/maintenances/{maintenance}"),
+    Ask("GET", "/v1/maintenances/{maintenance}/steps"),
     Ask("GET", "/v1/maintenances/{maintenance}/outlook"),
     Ask("GET", "/v1/attention"),
     Ask("POST", "/v1/maintenances/{maintenance}/pause"),

@@ -61,7 +61,7 @@ def test_a_guest_that_a_drain_has_moved_comes_back_when_the_host_returns(
         assert is_on(h2, web) and not is_on(h1, web)
         operator(h1, tmp_path / "h1", "return", "h1")
         (plan,) = [plan for plan in node.operate("/v1/maintenances", method="GET") if plan["title"] == "Return h1"]
-        event = plan["steps"][0]["event_id"]
+        event = node.operate(f"/v1/maintenances/{plan['id']}/steps", method="GET")[0]["event_id"]
         (told,) = [each for each in node.operate("/v1/events", method="GET") if each["id"] == event]
         assert (told["type"], told["phase"], told["resources"]) == ("Freeze", "scheduled", ["web-0"])
         assert is_on(h2, web), "it is not hit before it was told"

@@ -89,7 +89,9 @@ def a_plan(*steps: w.Step, **more: Any) -> w.Maintenance:
         "at_once": 0,
         "failures_allowed": 0,
         "progress": {},
-        "steps": steps,
+        "vms": {"waiting": sum(len(step.resources) for step in steps)},
+        "lanes": tuple(dict.fromkeys(step.lane for step in steps)),
+        "lanes_in_all": len({step.lane for step in steps}),
     }
     return w.Maintenance(**usual | more)
 

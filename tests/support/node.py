@@ -189,6 +189,10 @@ class Outside:
         assert 200 <= answer.status < 300, answer
         return unwrapped(answer.json()) if answer.body else None
 
+    def steps(self, plan_id: str) -> list[Any]:
+        """The steps of a maintenance."""
+        return list(self.operate(f"/v1/maintenances/{plan_id}/steps?limit=1000", method="GET"))
+
     def schedule(self, event_type: str, *vms: str, **more: Any) -> str:
         """Schedule an event; its id."""
         return str(self.operate("/v1/events", {"type": event_type, "resources": vms, **more})[0]["id"])

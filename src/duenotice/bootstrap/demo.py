@@ -93,7 +93,7 @@ class Demo:
             await self._pass(SETTLE)  # a pause, in case it was refused
 
     def _is_busy(self) -> bool:
-        return any(plan.status is Status.RUNNING for plan in self._engine.state.maintenances.values())
+        return any(progress.plan.status is Status.RUNNING for progress in self._engine.state.plans.values())
 
     def _round(self, each: Round) -> c.Command:
         vms = select((each.on,), self._engine.state.fleet.vms.values())

@@ -140,6 +140,4 @@ def _move_back(session: Session, host: "Host", asked: "ReturnRequest", wait: str
 
 def _tell_back(session: Session, plan: "Maintenance") -> None:
     if session.output == "table":
-        vms = sum(len(step.resources) for step in plan.steps)
-        back = sum(len(step.resources) for step in plan.steps if step.status == "done")
-        tell(f"{back} of {vms} are back.")
+        tell(f"{plan.vms['done']} of {sum(plan.vms.values())} are back.")

@@ -9,12 +9,14 @@ import click
 from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, MOMENT, NAME, SPAN, Noun
 from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
-from duenotice.cli.views import MAINTENANCES, TIMELINE
+from duenotice.cli.views import MAINTENANCES, STEPS, TIMELINE
 from duenotice.cli.watching import follow_plan, newest, show_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from duenotice.client import OperatorClient
-    from duenotice.wire.operator import Maintenance
+    from duenotice.wire.operator import Maintenance, MaintenanceRequest, PlannedStep, Timeline
 
 
 class Turn(NamedTuple):
@@ -31,6 +33,9 @@ TURNS = {
         lambda client, plan: client.cancel_maintenance(plan),
     ),
 }
+
+
+STEP_STATUSES = ("waiting", "under-way", "done", "failed", "skipped")
 
 
 class MaintenanceOptions(TypedDict):
@@ -105,7 +110,9 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **aske
     request = MaintenanceRequest(**asked)
     if dry_run:
         seen = session.client.preview_maintenance(request)
-        session.show(seen.timeline, TIMELINE)
+        session.show(_planned(session, request, seen), TIMELINE)
+        if seen.next is not None and session.output == "table":
+            tell(f"And {seen.steps - len(seen.timeline):,} more steps, over by {seen.ends_at}; -o json shows all.")
         if seen.left_out and session.output == "table":
             tell(f"Steps that find no place in the window: {seen.left_out}. After the window the maintenance pauses.")
         return
@@ -113,6 +120,14 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **aske
     show_plan(session, plan)
     if wait:
         follow_plan(session, plan.id, wait_timeout)
+
+
+def _planned(session: Session, request: "MaintenanceRequest", seen: "Timeline") -> "Iterator[PlannedStep]":
+    """The steps of a preview, page after page; a table has those of the first."""
+    yield from seen.timeline
+    while seen.next is not None and session.output != "table":
+        seen = session.client.preview_maintenance(request, cursor=seen.next)
+        yield from seen.timeline
 
 
 @maintenance.command("show", epilog="Example: duenotice maintenance show --watch")
@@ -127,6 +142,16 @@ def show(session: Session, maintenance_id: str | None, watch: bool, wait_timeout
         follow_plan(session, full, wait_timeout, also_show=True)
     else:
         show_plan(session, session.client.maintenance(full))
+
+
+@maintenance.command("steps", epilog="Example: duenotice maintenance steps A3BCB4 --status failed")
+@click.argument("maintenance_id", type=NAME, metavar="[MAINTENANCE]", required=False)
+@click.option("--status", type=click.Choice(STEP_STATUSES), default=None, help="Only those in this state.")
+@talks
+def steps(session: Session, maintenance_id: str | None, status: str | None) -> None:
+    """List the steps of a maintenance. Without an id it is the newest."""
+    plan = session.client.maintenance(maintenance_id or newest(session))
+    session.show(session.client.steps(plan.id, status=status or ""), STEPS)
 
 
 def _turn(name: str, turn: Turn) -> None:

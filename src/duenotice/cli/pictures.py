@@ -87,18 +87,19 @@ def _next(event: Event, now: datetime) -> str:
 
 
 def plan_picture(
-    plan: Maintenance, events: dict[str, Event], told_at: ToldAt, now: datetime, clock: str
+    plan: Maintenance, steps: Sequence[Step], events: dict[str, Event], told_at: ToldAt, now: datetime, clock: str
 ) -> RenderableType:
     """The whole picture; if there are very many steps, only those that matter now."""
-    steps: Sequence[Step] = plan.steps
     if len(steps) > MOST:
         steps = sorted(steps, key=lambda step: FIRST.get(step.status, 0))[:MOST]
     rows = [_step_row(step, events.get(step.event_id or ""), told_at, now) for step in steps]
-    return Group(_head(plan, now, clock), "", tables.Fitted(rows, _view(plan), now), *left_out(len(plan.steps)))
+    return Group(
+        _head(plan, now, clock), "", tables.Fitted(rows, _view(plan), now), *left_out(sum(plan.progress.values()))
+    )
 
 
 def _head(plan: Maintenance, now: datetime, clock: str) -> Text:
-    total, over = len(plan.steps), sum(plan.progress.get(status, 0) for status in ENDED)
+    total, over = sum(plan.progress.values()), sum(plan.progress.get(status, 0) for status in ENDED)
     return Text.assemble(
         (f"{plan.type} of {_what(plan)}  ", "bold"),
         tables.state(plan.status),
@@ -110,17 +111,12 @@ def _head(plan: Maintenance, now: datetime, clock: str) -> Text:
 
 
 def _what(plan: Maintenance) -> str:
-    first, *others = _lanes(plan)
-    return f"{first} and {len(others)} more" if others else first
-
-
-def _lanes(plan: Maintenance) -> list[str]:
-    return list(dict.fromkeys(step.lane for step in plan.steps))
+    return f"{plan.lanes[0]} and {plan.lanes_in_all - 1} more" if plan.lanes_in_all > 1 else plan.lanes[0]
 
 
 def _view(plan: Maintenance) -> TableView:
     """If several groups take part, each step names its group."""
-    lanes = (TableColumn("LANE", "lane"),) if len(_lanes(plan)) > 1 else ()
+    lanes = (TableColumn("LANE", "lane"),) if plan.lanes_in_all > 1 else ()
     return WATCHED_STEPS._replace(columns=(*lanes, *WATCHED_STEPS.columns))
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
@@ -32,6 +33,8 @@ DUMB = ("dumb", "unknown")
 LINGER = 4.0
 """An event is shown for this many seconds after its end; otherwise an eviction would be too short to see."""
 OPEN = ("running", "paused")
+MANY_STEPS = 1000
+"""Of a plan with more, a picture is drawn of those that matter most."""
 
 
 class Screen(NamedTuple):
@@ -234,7 +237,10 @@ def show_plan(session: Session, plan: "Maintenance") -> None:
     session.show_one(plan, MAINTENANCES)
     if session.output == "table":
         say()
-        session.show([_as_it_stands(plan, step) for step in plan.steps], STEPS)
+        if not plan.steps_kept:
+            tell("Its steps are not kept any more; 'duenotice audit' has what happened.")
+            return
+        session.show((_as_it_stands(plan, step) for step in session.client.steps(plan.id)), STEPS)
 
 
 def _as_it_stands(plan: "Maintenance", step: "Step") -> "Step":
@@ -256,8 +262,9 @@ def newest(session: Session) -> str:
 class WatchedPlan:
     """One maintenance until it is over. It is read again when the feed shows a change of it or of its events."""
 
-    def __init__(self, session: Session, plan_id: str, tell: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(self, session: Session, plan_id: str, tell: Callable[[str], None] | None = None) -> None:
         self.plan: Maintenance
+        self._steps: list[Step] = []
         self._tell, self._states = tell, dict[str, str]()
         self._session, self._id, self._stale = session, plan_id, False
         self._events: Events = {}
@@ -272,7 +279,8 @@ class WatchedPlan:
     def begin(self) -> None:
         """The plan, and those of its events that are not over."""
         self.plan = self._session.client.maintenance(self._id)
-        ours = {step.event_id for step in self.plan.steps if step.status == "under-way"}
+        self._steps = self._read()
+        ours = {step.event_id for step in self._steps if step.status == "under-way"}
         events = self._session.client.events() if ours else ()
         self._events = {event.id: event for event in events if event.id in ours}
         self._tell_steps()
@@ -293,11 +301,25 @@ class WatchedPlan:
         """Its state, a bar, and a row for each step."""
         from duenotice.cli.pictures import plan_picture
 
-        return plan_picture(self.plan, self._events, self._told_at, self._clock.now(), self._clock.name)
+        now = self._clock.now()
+        return plan_picture(self.plan, self._steps, self._events, self._told_at, now, self._clock.name)
+
+    def _read(self) -> "list[Step]":
+        """Its steps. Of many only those that matter now are drawn, and so only these are read."""
+        from duenotice.cli.pictures import FIRST, MOST
+
+        steps = partial(self._session.client.steps, self._id)
+        if not self.plan.steps_kept:
+            return []
+        if self._tell is not None or sum(self.plan.progress.values()) <= MANY_STEPS:
+            return list(steps())
+        return [step for status in FIRST for step in steps(status=status).first(MOST)]
 
     def _tell_steps(self) -> None:
-        """A line for each step that has changed."""
-        for step in self.plan.steps:
+        """A line for each step that has changed, if lines are wanted."""
+        if self._tell is None:
+            return
+        for step in self._steps:
             vms = " ".join(step.resources)
             if self._states.get(vms, "waiting") != step.status:
                 self._tell(f"{step.status:<9}  {step.lane}  UD {step.turn}  {vms}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 from starlette.responses import Response
@@ -10,8 +11,10 @@ from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import gantt, plan_views, silence, tracks
 from duenotice.console.pages import PageRoute, Visit, form_of, go, status_of
+from duenotice.console.shown_rows import ShownRows, page_of
+from duenotice.console.words import address
 from duenotice.errors import DuenoticeError, Malformed, NotFound
-from duenotice.wire.operator import MaintenanceRequest, PlannedStep
+from duenotice.wire.operator import Maintenance, MaintenanceRequest, Page, Step, Timeline
 
 TURNS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
     "pause": (
@@ -33,7 +36,9 @@ DEFAULTS = {
     "description": "", "start": "", "window": "",
 }  # fmt: skip
 MOST_TARGETS = 500
+MOST_PLANS = 200
 MOST_STEPS = 200
+"""Steps on one page, and coming steps in its picture."""
 
 
 class PlanTarget(NamedTuple):
@@ -65,7 +70,7 @@ class MaintenancePages:
 
     async def index(self, visit: Visit) -> Response:
         """All plans, the newest first."""
-        plans = (await visit.client.maintenances().all())[::-1][:MOST_STEPS]
+        plans = (await visit.client.maintenances().all())[::-1][:MOST_PLANS]
         ends = {plan.id: None for plan in plans} | _expected_ends(visit)
         return visit.page("maintenances.html", "Maintenance", "maintenances", plans=plans, ends=ends)
 
@@ -85,7 +90,7 @@ class MaintenancePages:
         except DuenoticeError as problem:
             nothing = _NOTHING | {"problem": f"{problem.message} {problem.hint}", "question": visit.query("asked")}
             return visit.parts("maintenance_preview.html", **nothing)
-        picture = _picture(visit, ahead.timeline, given["type"])
+        picture = _picture(visit, ahead, given["type"])
         later = {"left_out": ahead.left_out, "later": bool(given["start"] or given["window"].strip())}
         return visit.parts("maintenance_preview.html", **picture | later | {"question": visit.query("asked")})
 
@@ -93,7 +98,7 @@ class MaintenancePages:
         """Begin it and show it; if it is refused, the form stays filled in."""
         given = DEFAULTS | await form_of(visit.request)
         try:
-            ahead = (await visit.client.preview_maintenance(_asked(given))).timeline
+            ahead = await visit.client.preview_maintenance(_asked(given), limit=1)
             if not given.get("sure") and (question := silence.question(ahead)):
                 return await _form(visit, given, question=question)
             plan = await visit.client.begin_maintenance(_asked(given))
@@ -104,21 +109,24 @@ class MaintenancePages:
         return go(f"/maintenances/{plan.id}", said=silence.begun(ahead))
 
     async def plan(self, visit: Visit) -> Response:
-        """One maintenance: its progress, its past and its coming steps."""
+        """One maintenance: its progress, its past, its coming steps, and a page of all of its steps."""
         plan = await visit.client.maintenance(visit.name("id"))
-        begun = [await _life(visit, step.event_id) for step in plan.steps[:MOST_STEPS] if step.event_id]
-        ahead = await visit.client.outlook(plan.id)
+        steps, page = await _steps(visit, plan)
+        begun = [await _life(visit, step.event_id) for step in steps.items if step.event_id]
+        ahead = await visit.client.outlook(plan.id, limit=MOST_STEPS)
         coming = [gantt.planned(step, plan.type, plan.id) for step in ahead.timeline]
         lives = [life for life in begun if life] + coming
         seen = gantt.around(lives, visit.now)
         if plan.status == "paused":
-            lives += tracks.paused(plan, seen, visit.now)
+            waiting = await visit.client.steps(plan.id, status="waiting").first(MOST_STEPS)
+            lives += tracks.paused(plan, waiting, seen, visit.now)
         return visit.page(
             "maintenance.html",
             plan_views.title_of(plan),
             f"maintenance:{plan.id} events",
             plan=plan,
-            steps=[(plan_views.step_state(plan, step), step) for step in plan.steps[:MOST_STEPS]],
+            steps=[(plan_views.step_state(plan, step), step) for step in steps.items],
+            paging=ShownRows(page, sum(plan.progress.values()), MOST_STEPS),
             ends_at=_expected_ends(visit).get(plan.id),
             left_out=ahead.left_out,
             lanes=tracks.lanes(lives, seen, visit.now, lambda life: [life.scope]),
@@ -126,7 +134,7 @@ class MaintenancePages:
             days=gantt.days(seen),
             seen=seen,
             here=seen.mark(visit.now),
-            most=MOST_STEPS,
+            link=partial(address, f"/maintenances/{plan.id}", {}),
         )
 
     async def turn(self, visit: Visit) -> Response:
@@ -203,6 +211,19 @@ def _number(text: str) -> int:
     raise Malformed(f"{text[:20]!r} is not a number.", hint="Use whole numbers.")
 
 
+async def _steps(visit: Visit, plan: Maintenance) -> tuple[Page[Step], int]:
+    """The steps of the page that the address asks for, and its number."""
+    if not plan.steps_kept:
+        return Page((), None), 1
+    page = page_of(visit)
+    listing, begin = visit.client.steps(plan.id), (page - 1) * MOST_STEPS
+    found = await listing.page(str(begin), MOST_STEPS)
+    while found.next is not None and len(found.items) < MOST_STEPS:  # a page ends at its bytes
+        more = await listing.page(found.next, MOST_STEPS - len(found.items))
+        found = Page((*found.items, *more.items), more.next)
+    return found, page
+
+
 async def _life(visit: Visit, event_id: str) -> gantt.Drawn | None:
     try:
         return gantt.drawn(await visit.client.event_life(event_id))
@@ -214,7 +235,8 @@ _NOTHING: dict[str, object] = {
     "lanes": [],
     "days": [],
     "ticks": [],
-    "timeline": [],
+    "steps": 0,
+    "drawn": 0,
     "problem": "",
     "here": None,
     "silent": 0,
@@ -225,20 +247,21 @@ _NOTHING: dict[str, object] = {
 }
 
 
-def _picture(visit: Visit, timeline: tuple[PlannedStep, ...], type_: str) -> dict[str, object]:
+def _picture(visit: Visit, ahead: Timeline, type_: str) -> dict[str, object]:
     """A planned timeline drawn like a real one."""
-    if not timeline:
+    if not ahead.timeline:
         return _NOTHING
-    lives = [gantt.planned(step, type_) for step in timeline]
+    lives = [gantt.planned(step, type_) for step in ahead.timeline]
     seen = gantt.around(lives, visit.now)
     return {
         "lanes": tracks.lanes(lives, seen, visit.now, lambda life: [life.scope]),
         "ticks": gantt.ticks(seen),
         "days": gantt.days(seen),
-        "timeline": timeline,
-        "ends_at": max(step.ends_at for step in timeline),
-        "vms": sum(len(step.resources) for step in timeline),
-        "silent": silence.without_notice(timeline),
+        "steps": ahead.steps,
+        "drawn": len(lives),
+        "ends_at": ahead.ends_at,
+        "vms": ahead.vms,
+        "silent": ahead.silent,
         "here": seen.mark(visit.now),
         "problem": "",
         "question": "",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from duenotice.console.words import some
+from duenotice.console.words import some, some_of
 from duenotice.wire.operator import Event, Maintenance, PlannedStep, Step
 
 OPEN = ("running", "paused")
@@ -44,7 +44,7 @@ class Day(NamedTuple):
 
 def title_of(plan: Maintenance) -> str:
     """`Drain host-1` when that was asked for, else `Reboot of set/web`."""
-    return plan.title or f"{plan.type} of {some(sorted({step.lane for step in plan.steps}), 2)}"
+    return plan.title or f"{plan.type} of {some_of(plan.lanes, plan.lanes_in_all, 2)}"
 
 
 def step_state(plan: Maintenance, step: Step) -> str:
@@ -56,7 +56,7 @@ def tallies(plan: Maintenance) -> list[StepShare]:
     """Done, failed and skipped apart, then what is under way and what is left."""
     words = {"done": "done", "failed": "failed", "skipped": "skipped", "under-way": "under way"}
     words["waiting"] = "to come" if plan.status in OPEN else "not run"
-    found, left, all_ = [], 0.0, max(1, len(plan.steps))
+    found, left, all_ = [], 0.0, max(1, sum(plan.progress.values()))
     for state, word in words.items():
         if number := plan.progress.get(state, 0):
             width = round(100 * number / all_, 2)
@@ -67,7 +67,8 @@ def tallies(plan: Maintenance) -> list[StepShare]:
 
 def can_retry(plan: Maintenance) -> bool:
     """Whether failed steps can be tried again now."""
-    return bool(plan.progress["failed"]) and plan.status not in ("running", "cancelled") and not _is_under_way(plan)
+    may_go_on = plan.steps_kept and plan.status not in ("running", "cancelled")
+    return may_go_on and bool(plan.progress["failed"]) and not _is_under_way(plan)
 
 
 def needs_window(plan: Maintenance) -> bool:
@@ -111,7 +112,7 @@ def entries_of_window(plan: Maintenance) -> list[Entry]:
     begins, ends = plan.window_begins, plan.window_ends
     if begins is None:
         return []
-    vms = sum(len(step.resources) for step in plan.steps if step.status == "waiting")
+    vms = plan.vms["waiting"]
     return [Entry(begins.date(), begins, ends or begins, title_of(plan), f"/maintenances/{plan.id}", vms)]
 
 

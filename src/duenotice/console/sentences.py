@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
-from duenotice.console.words import short, some
+from duenotice.console.words import short, some, some_of
 from duenotice.wire import operator as w
 
 
@@ -121,9 +121,9 @@ def _maintained(_: w.Record, told: w.Details) -> Phrases:
     made = told.maintenance
     if made is None:
         return [Phrase("started a maintenance")]
-    names = [name for step in made.steps for name in step.resources]
-    link = Phrase(f"a maintenance ({made.type})", f"/maintenances/{made.id}")
-    return [Phrase("started "), link, Phrase(f" of {len(names):,} VM{'s' if len(names) != 1 else ''}: "), *vms(names)]
+    link, count = Phrase(f"a maintenance ({made.type})", f"/maintenances/{made.id}"), sum(made.vms.values())
+    lanes = Phrase(some_of(made.lanes, made.lanes_in_all))
+    return [Phrase("started "), link, Phrase(f" of {count:,} VM{'s' if count != 1 else ''}: "), lanes]
 
 
 _TURNS = {"paused": "paused", "running": "resumed", "cancelled": "cancelled", "done": "finished", "failed": "gave up"}

@@ -15,6 +15,8 @@ from duenotice.wire.times import format_iso
 
 ELSEWHERE = "no host"
 MOST_PLANS = 20
+MOST_STEPS = 1000
+"""Coming steps of one plan that are drawn."""
 ONE_BY_ONE = 200
 """VMs up to which each is asked for its host alone."""
 
@@ -65,12 +67,15 @@ async def _planned(visit: Visit, seen: gantt.Stretch) -> list[gantt.Drawn]:
     plans = (await visit.client.maintenances(status="running").all())[-MOST_PLANS:]
     coming = [step for plan in plans for step in await steps_to_come(visit, plan)]
     stopped = (await visit.client.maintenances(status="paused").all())[-MOST_PLANS:]
-    return [*coming, *(bar for plan in stopped for bar in tracks.paused(plan, seen, visit.now))]
+    for plan in stopped:
+        waiting = await visit.client.steps(plan.id, status="waiting").first(MOST_STEPS)
+        coming += tracks.paused(plan, waiting, seen, visit.now)
+    return coming
 
 
 async def steps_to_come(visit: Visit, plan: Maintenance) -> list[gantt.Drawn]:
     """The steps of a plan that have not begun, as lives."""
-    ahead = await visit.client.outlook(plan.id)
+    ahead = await visit.client.outlook(plan.id, limit=MOST_STEPS)
     return [gantt.planned(step, plan.type, plan.id) for step in ahead.timeline]
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from duenotice.console.gantt import PAUSED, Drawn, GanttLane, GanttTrack, Stretch, bar_of, packed, state_of
 from duenotice.console.words import natural
-from duenotice.wire.operator import Maintenance
+from duenotice.wire.operator import Maintenance, Step
 
 URGENT = ("failed", "started", "approved", "scheduled", PAUSED, "planned", "completed", "cancelled")
 """How a bar of several events is coloured: like the most urgent of them."""
@@ -65,12 +65,11 @@ def merged(lives: Sequence[Drawn]) -> Drawn:
     )
 
 
-def paused(plan: Maintenance, seen: Stretch, now: datetime) -> list[Drawn]:
-    """What waits in a plan until somebody resumes it: one bar for each of its sets, from now on."""
+def paused(plan: Maintenance, steps: Iterable[Step], seen: Stretch, now: datetime) -> list[Drawn]:
+    """What waits in a plan until somebody resumes it, the `steps`: one bar for each of its sets, from now on."""
     waiting: dict[str, list[str]] = {}
-    for step in plan.steps:
-        if step.status == "waiting":
-            waiting.setdefault(step.scope, []).extend(step.resources)
+    for step in steps:
+        waiting.setdefault(step.scope, []).extend(step.resources)
     return [_paused(plan, scope, names, seen, now) for scope, names in list(waiting.items())[:MOST_PAUSED]]
 
 

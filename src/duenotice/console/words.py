@@ -67,7 +67,12 @@ def csv_cell(value: object) -> object:
 
 def some(names: Sequence[str], most: int = 3) -> str:
     """`web-0, web-1, web-2 +7`."""
-    more = f" +{len(names) - most}" if len(names) > most else ""
+    return some_of(names, len(names), most)
+
+
+def some_of(names: Sequence[str], in_all: int, most: int = 3) -> str:
+    """The same when not all names are known."""
+    more = f" +{in_all - most}" if in_all > most else ""
     return ", ".join(names[:most]) + more
 
 

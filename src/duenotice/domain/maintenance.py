@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import Enum
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
 
 from msgspec import Struct
@@ -60,12 +60,44 @@ class Step(Struct, frozen=True, omit_defaults=True, gc=False):
     tries: int = 0
 
 
+LANES_NAMED = 20
+"""Lanes that a tally names."""
+
+
+class Tally(Struct, frozen=True, omit_defaults=True):
+    """The steps of a plan in numbers: how many, and of how many VMs, are in each status, in the order of `StepStatus`.
+
+    `lanes` are the first of `lanes_in_all`, and `ended` is when the last step has ended, in steady time.
+    """
+
+    steps: tuple[int, ...]
+    vms: tuple[int, ...]
+    lanes: tuple[str, ...]
+    lanes_in_all: int
+    ended: int | None = None
+
+
+def tally_of(steps: Iterable[Step]) -> Tally:
+    """Looks at each step once: a million take a second."""
+    counted: dict[StepStatus, int] = dict.fromkeys(StepStatus, 0)
+    vms = counted.copy()
+    lanes: dict[str, None] = {}
+    ended: int | None = None
+    for step in steps:
+        counted[step.status] += 1
+        vms[step.status] += len(step.resources)
+        lanes[step.lane] = None
+        if step.ended is not None:
+            ended = step.ended if ended is None else max(ended, step.ended)
+    return Tally(tuple(counted.values()), tuple(vms.values()), tuple(islice(lanes, LANES_NAMED)), len(lanes), ended)
+
+
 class Maintenance(Struct, frozen=True, omit_defaults=True):
     """A plan with its steps; `settle` in microseconds, `at_once` steps at a time (0: no limit).
 
     Its steps hit only inside its `window`; `span` is the number of the span that is on, or comes next. `drains` is the
     host that it empties, `to` the one that it brings VMs back to. Plans of old journals do not know who asked for
-    them, and when.
+    them, and when. Of one that is over perhaps only the `tally` is left of its steps.
     """
 
     id: str
@@ -86,6 +118,7 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
     over_at: datetime | None = None
     drains: str | None = None
     to: str | None = None
+    tally: Tally | None = None
 
     @property
     def present_span(self) -> WindowSpan | None:

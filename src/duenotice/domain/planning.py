@@ -110,6 +110,8 @@ def retry(state: State, command: c.RetryMaintenance, now: Instant, policy: Polic
         raise Conflict(f"The maintenance is {progress.plan.status.value}.", hint=hint)
     if progress.under_way:
         raise Conflict("Steps of this maintenance are still under way.", hint="Wait until they have ended.")
+    if progress.plan.tally is not None:
+        raise Conflict("The steps of this maintenance are not kept any more.", hint="Start a new maintenance.")
     again = tuple(number for number, step in enumerate(progress.steps) if _has_failed(step))
     if not again:
         raise Conflict("No step of this maintenance has failed.", hint="There is nothing to try again.")

@@ -13,6 +13,9 @@ from duenotice.errors import InvariantBroken
 MAINTENANCES_KEPT = 100
 """How many finished maintenances stay in memory; the journal has them all."""
 
+STEPS_KEPT = 1000
+"""Of a finished maintenance with more steps only the tally stays, unless it is the last of these that has finished."""
+
 _REPORT = "Please report this."
 
 
@@ -32,6 +35,7 @@ def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
         # To the end, so that the first to be over is the first to be forgotten.
         state.plans[change.maintenance_id] = state.plans.pop(change.maintenance_id)
         indexes.plan_over(state, progress)
+        _let_go_of_steps(state, progress)
 
 
 def _maintenance_retried(state: State, change: t.MaintenanceRetried) -> None:
@@ -65,6 +69,21 @@ def _step_ended(state: State, change: t.StepEnded) -> None:
     progress = _plan(state, change.maintenance_id)
     progress.end(change.step, change.status, change.ended, change.reason)
     indexes.step_over(state, progress, progress.steps[change.step])
+    if not progress.is_open and not progress.under_way:
+        _let_go_of_steps(state, progress)
+
+
+def _let_go_of_steps(state: State, ended: Progress) -> None:
+    """Keep only the tallies of large plans that are over, but for the last: that one is looked at, and tried again.
+
+    It is found when a large plan ends, so that looking at all plans costs no more than its steps did.
+    """
+    if len(ended.steps) <= STEPS_KEPT:
+        return
+    large = [plan for plan in state.plans.values() if not plan.is_open and len(plan.steps) > STEPS_KEPT]
+    for progress in large[:-1]:
+        if not progress.under_way:
+            state.plans[progress.plan.id] = Progress(progress.summary())
 
 
 def _plan(state: State, plan_id: str) -> Progress:

@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from msgspec import structs
 
 from duenotice.domain.heaps import ascending, up_to
-from duenotice.domain.maintenance import OPEN, Maintenance, Status, Step, StepStatus
+from duenotice.domain.maintenance import OPEN, Maintenance, Status, Step, StepStatus, Tally, tally_of
 from duenotice.domain.window import Window
 from duenotice.errors import InvariantBroken
 
@@ -31,28 +31,30 @@ class Progress:
 
     __slots__ = (
         "_begins",
+        "_counts",
         "_ends",
         "_firsts",
         "_hit_lanes",
         "_hit_until",
+        "_lanes",
         "_latest",
         "_left",
         "_moments",
         "_ready",
         "_settling",
-        "failed",
+        "_vms",
+        "ended",
         "plan",
         "steps",
-        "under_way",
-        "waiting",
     )
 
     def __init__(self, plan: Maintenance) -> None:
         self.plan = structs.replace(plan, steps=())
         self.steps = list(plan.steps)
-        self.waiting = sum(step.status is WAITING for step in self.steps)
-        self.under_way = sum(step.status is UNDER_WAY for step in self.steps)
-        self.failed = sum(step.status is StepStatus.FAILED for step in self.steps)
+        tally = tally_of(plan.steps) if plan.tally is None else plan.tally
+        self._counts = dict(zip(StepStatus, tally.steps, strict=True))
+        self._vms = dict(zip(StepStatus, tally.vms, strict=True))
+        self._lanes, self.ended = (tally.lanes, tally.lanes_in_all), tally.ended
         self._latest: int | None = None
         self._close()
         if self.is_open:
@@ -62,6 +64,29 @@ class Progress:
     def is_open(self) -> bool:
         """Whether it is not over."""
         return self.plan.status in OPEN
+
+    @property
+    def waiting(self) -> int:
+        """How many steps wait."""
+        return self._counts[WAITING]
+
+    @property
+    def under_way(self) -> int:
+        """How many steps are under way."""
+        return self._counts[UNDER_WAY]
+
+    @property
+    def failed(self) -> int:
+        """How many steps have failed."""
+        return self._counts[StepStatus.FAILED]
+
+    def tally(self) -> Tally:
+        """Its steps in numbers, at once."""
+        return Tally(tuple(self._counts.values()), tuple(self._vms.values()), *self._lanes, self.ended)
+
+    def summary(self) -> Maintenance:
+        """What is kept of a plan that is over when its steps are not."""
+        return structs.replace(self.plan, tally=self.tally())
 
     def whole(self) -> Maintenance:
         """The maintenance with its steps, as one value."""
@@ -148,8 +173,7 @@ class Progress:
             raise InvariantBroken(f"Step {number} of {self.plan.id} cannot begin.", hint="Please report this.")
         step = self.steps[number]
         self.steps[number] = structs.replace(step, status=UNDER_WAY, event_id=event_id, reason=reason)
-        self.waiting -= 1
-        self.under_way += 1
+        self._count(step, UNDER_WAY)
         self._unsettle(self._lane(number))
 
     def end(self, number: int, status: StepStatus, ended: int, reason: str) -> None:
@@ -159,13 +183,18 @@ class Progress:
             raise InvariantBroken(f"Step {number} of {self.plan.id} cannot end.", hint="Please report this.")
         step = self.steps[number]
         self.steps[number] = structs.replace(step, status=status, ended=ended, reason=_joined(step.reason, reason))
-        self.waiting -= before is WAITING
-        self.under_way -= before is UNDER_WAY
-        self.failed += status is StepStatus.FAILED
+        self._count(step, status)
+        self.ended = ended if self.ended is None else max(self.ended, ended)
         if self.is_open:
             self._end_in_lane(self._lane(number), number)
         else:
             self._end_after_all(step.lane)
+
+    def _count(self, before: Step, status: StepStatus) -> None:
+        self._counts[before.status] -= 1
+        self._counts[status] += 1
+        self._vms[before.status] -= len(before.resources)
+        self._vms[status] += len(before.resources)
 
     def _status(self, number: int) -> StepStatus | None:
         return self.steps[number].status if 0 <= number < len(self.steps) else None

@@ -26,14 +26,13 @@ from duenotice.operator_api.calls import Call
 from duenotice.operator_api.counting import KnownNumbers
 from duenotice.wire import operator as o
 from duenotice.wire.event_names import TYPE_NAMES
-from duenotice.wire.operator.from_domain import whole_second
+from duenotice.wire.operator.from_domain import by_status, whole_second
 
 FAILED_FOR = timedelta(hours=24)
 PLAN_FAILED_FOR = 7 * 86_400 * MICROS
 """How long a failed plan is told of, in steady time; after that it would hide what is new."""
 
 MOST_PLANS = 10
-MOST_LANES = 20
 MOST_STEPS = 5
 MOST_NAMES = 5
 MOST_FORESEEN = 2000
@@ -151,8 +150,7 @@ def _sign(state: State, progress: Progress) -> Sign | None:
 def _needs_a_look(progress: Progress, now: Instant) -> bool:
     if progress.plan.status is not Status.FAILED:
         return progress.is_open
-    ended = max((step.ended for step in progress.steps if step.ended is not None), default=0)
-    return now.steady - ended < PLAN_FAILED_FOR
+    return now.steady - (progress.ended or 0) < PLAN_FAILED_FOR
 
 
 def _urgency(progress: Progress) -> int:
@@ -164,7 +162,7 @@ _STOPPED = frozenset({Status.FAILED, Status.PAUSED})
 
 
 def _plan(state: State, progress: Progress) -> o.PlanGlance:
-    plan, counts = progress.plan, Counter(step.status for step in progress.steps)
+    plan, tally = progress.plan, progress.tally()
     hit = islice(progress.being_hit(), MOST_STEPS)
     return o.PlanGlance(
         id=plan.id,
@@ -173,9 +171,9 @@ def _plan(state: State, progress: Progress) -> o.PlanGlance:
         status=plan.status.value,
         reason=plan.reason,
         description=plan.description,
-        lanes=tuple(islice(progress.lanes(), MOST_LANES)),
-        progress={status.value: counts[status] for status in StepStatus},
-        steps=len(progress.steps),
+        lanes=tally.lanes,
+        progress=by_status(tally.steps),
+        steps=sum(tally.steps),
         under_way=tuple(_glance(step, _start(state, step)) for _, step in hit),
         next=None,
         ends_at=None,

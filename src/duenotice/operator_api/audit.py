@@ -16,7 +16,7 @@ from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, LookAt, Malformed, NotFound
 from duenotice.operator_api.answers import JSON, Resource, encode
-from duenotice.operator_api.calls import EVENT, LAST, Call, Paging, Parameter, limit_of, number
+from duenotice.operator_api.calls import EVENT, LAST, Call, Paging, Parameter, limit_of, number, place_of
 from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.history import moment_of
 from duenotice.toml import near_miss
@@ -138,7 +138,7 @@ class Audit(Resource):
             raise NotFound(f"There is no event {wanted} {self._since()}.", look_at=LookAt.AUDIT)
         if len(ids) > 1:
             raise Conflict(f"Several events begin with {wanted}.", hint="Give more of the id.")
-        after = number(request, "cursor", 0, 0, LAST) if request.query_params.get("cursor") else 0
+        after = place_of(request)
         paging = Paging(limit_of(request), f"{after:015d}")
         return await self._written(lambda: paging.page(found, _key, from_domain.record))
 

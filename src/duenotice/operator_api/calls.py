@@ -203,6 +203,11 @@ def limit_of(request: Request) -> int:
     return number(request, "limit", DEFAULT_LIMIT, 1, MOST)
 
 
+def place_of(request: Request) -> int:
+    """Where a page begins whose cursor is a place; empty is the beginning, as everywhere."""
+    return number(request, "cursor", 0, 0, LAST) if request.query_params.get("cursor") else 0
+
+
 class Room:
     """How many bytes a page still has (S24). What does not fit is on the next page; the first thing always fits."""
 

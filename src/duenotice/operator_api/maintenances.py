@@ -1,8 +1,9 @@
 """The calls of maintenances: plan, preview, look at, pause, resume, cancel."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -14,12 +15,26 @@ from duenotice.domain.maintenance import Status
 from duenotice.domain.planning import planned
 from duenotice.domain.policy import Policy
 from duenotice.domain.preview import GiveUp, PlannedStep, outlook, preview
+from duenotice.domain.progress import Progress
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.domain.window import Window
-from duenotice.errors import Malformed
+from duenotice.errors import Malformed, NotFound
 from duenotice.operator_api.answers import JSON, Reply, Resource, encode
-from duenotice.operator_api.calls import Call, Handler, Paging, actor_of, by_id, decoded, flag, new_id
+from duenotice.operator_api.calls import (
+    Call,
+    Handler,
+    Paging,
+    Parameter,
+    Room,
+    actor_of,
+    by_id,
+    decoded,
+    flag,
+    limit_of,
+    new_id,
+    place_of,
+)
 from duenotice.operator_api.windows import window_of
 from duenotice.wire import operator as o
 from duenotice.wire.duration import parse_duration
@@ -38,6 +53,10 @@ class PlanAhead(NamedTuple):
 
 Ahead = Callable[[State, Instant, Policy, GiveUp], PlanAhead]
 
+_AT_ONCE = timedelta(seconds=1)
+_PAGING = ("limit", "cursor")
+_STEP_STATUS = Parameter("status", {"type": "string", "enum": ["", *o.STEP_STATUSES]})
+
 _TURNS: dict[str, Callable[[str], c.Command]] = {
     "pause": c.PauseMaintenance,
     "cancel": c.CancelMaintenance,
@@ -54,7 +73,7 @@ class Planning(Resource):
         return await self._done(request, command, lambda state, _: Reply(self._told(state, plan_id), 201, location))
 
     def _told(self, state: State, plan_id: str) -> o.Maintenance:
-        return from_domain.maintenance(state.plans[plan_id].whole(), self._engine.clock.now().at)
+        return _told(state.plans[plan_id], self._engine.clock.now().at)
 
 
 class Maintenances(Planning):
@@ -63,15 +82,17 @@ class Maintenances(Planning):
     def calls(self) -> list[Call]:
         """The rows of the table."""
         viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/maintenances", "/v1/maintenances/{id}"
-        page, plan, query = {200: o.Page[o.Maintenance]}, {200: o.Maintenance}, ("status", "limit", "cursor")
+        page, plan, query = {200: o.Page[o.Maintenance]}, {200: o.Maintenance}, ("status", *_PAGING)
+        steps, some = {200: o.Page[o.Step]}, (_STEP_STATUS, *_PAGING)
         made, ahead, asked = {201: o.Maintenance, 200: o.Timeline}, {200: o.Timeline}, o.MaintenanceRequest
         turned, resume, retry = o.TurnRequest, "Resume a maintenance", "Try failed steps of a maintenance again"
         begin, coming = "Begin or preview a maintenance", "When the steps to come would begin"
         return [
             Call("GET", all_, viewer, self.index, "List maintenances", page, query=query),
-            Call("POST", all_, operator, self.begin, begin, made, asked, ("dry_run",), (404,)),
-            Call("GET", one, viewer, self.show, "Show a maintenance with its steps", plan),
-            Call("GET", f"{one}/outlook", viewer, self.outlook, coming, ahead),
+            Call("POST", all_, operator, self.begin, begin, made, asked, ("dry_run", *_PAGING), (404,)),
+            Call("GET", one, viewer, self.show, "Show a maintenance", plan),
+            Call("GET", f"{one}/steps", viewer, self.steps, "The steps of a maintenance", steps, query=some),
+            Call("GET", f"{one}/outlook", viewer, self.outlook, coming, ahead, query=_PAGING),
             *(
                 Call("POST", f"{one}/{turn}", operator, self._turn(to), f"{turn.capitalize()} a maintenance", plan)
                 for turn, to in _TURNS.items()
@@ -89,9 +110,9 @@ class Maintenances(Planning):
         paging, at = Paging.of(request), self._engine.clock.now().at
 
         def look(state: State) -> o.Page[o.Maintenance]:
-            numbered = enumerate(state.maintenances.values())
-            plans = (item for item in numbered if status in (None, item[1].status.value))
-            return paging.page(plans, lambda item: f"{item[0]:09d}", lambda item: from_domain.maintenance(item[1], at))
+            numbered = enumerate(state.plans.values())
+            plans = (item for item in numbered if status in (None, item[1].plan.status.value))
+            return paging.page(plans, lambda item: f"{item[0]:09d}", lambda item: _told(item[1], at))
 
         return await self._looked(look)
 
@@ -101,28 +122,49 @@ class Maintenances(Planning):
         vms = await self._engine.look(lambda state: to_domain.select(asked.on, state.fleet.vms.values()))
         command = _command(asked, vms, self._window(asked.window, asked.start), actor_of(request))
         if flag(request, "dry_run"):
-            return await self._ahead(partial(_preview, command))
+            return await self._ahead(request, partial(_preview, command))
         return await self._begun(request, command)
 
     async def show(self, request: Request) -> Response:
-        """Show one with its steps."""
+        """Show one."""
         plan_id = self._find(request)
         return await self._looked(lambda state: self._told(state, plan_id))
+
+    async def steps(self, request: Request) -> Response:
+        """A page of its steps, in the order of the plan: that of its lanes, and in a lane that of its turns."""
+        plan_id, begin, limit = self._find(request), place_of(request), limit_of(request)
+        status = request.query_params.get("status", "")
+        if status and status not in o.STEP_STATUSES:
+            raise Malformed(f"{status[:40]!r} is not a status.", hint=f"Use one of {', '.join(o.STEP_STATUSES)}.")
+
+        def look(state: State) -> o.Page[o.Step]:
+            progress = state.plans[plan_id]
+            if progress.plan.tally is not None:
+                what = f"The steps of maintenance {plan_id} are not kept any more."
+                raise NotFound(what, hint="The audit trail has what happened to each.")
+            steps = progress.steps
+            wanted = (n for n in range(begin, len(steps)) if status in ("", steps[n].status.value))
+            found = list(islice(wanted, limit + 1))
+            here = Room().filled(from_domain.step(steps[number]) for number in found[:limit])
+            return o.Page(here, str(found[len(here)]) if len(found) > len(here) else None)
+
+        return await self._looked(look)
 
     async def outlook(self, request: Request) -> Response:
         """The timeline of the steps that have not begun, if nobody approved anything."""
         plan_id = self._find(request)
-        return await self._ahead(partial(_outlook, plan_id))
+        return await self._ahead(request, partial(_outlook, plan_id))
 
-    async def _ahead(self, run: Ahead) -> Response:
+    async def _ahead(self, request: Request, run: Ahead) -> Response:
         """A timeline, found by running the rules ahead on a copy of the state; 503 when that takes too long."""
         engine, now = self._engine, self._engine.clock.now()
+        begin, limit = place_of(request), limit_of(request)
 
         until = monotonic() + PATIENCE_SECONDS  # counted from the request: after this the caller has gone
 
         def look(state: State) -> bytes:
             seen = run(state, now, engine.policy, lambda: monotonic() > until)
-            return encode(o.Timeline(tuple(map(from_domain.planned_step, seen.steps)), seen.left_out))
+            return encode(_page_of(seen, begin, limit))
 
         return Response(await engine.foresee(look), media_type=JSON)
 
@@ -147,6 +189,29 @@ class Maintenances(Planning):
     def _find(self, request: Request) -> str:
         plans = [progress.plan for progress in self._engine.state.plans.values()]
         return by_id(plans, request.path_params["id"], "maintenance").id
+
+
+def _page_of(seen: PlanAhead, begin: int, limit: int) -> o.Timeline:
+    here = Room().filled(map(from_domain.planned_step, seen.steps[begin : begin + limit]))
+    ends = max((step.ends_at for step in seen.steps), default=None)
+    return o.Timeline(
+        timeline=here,
+        left_out=seen.left_out,
+        steps=len(seen.steps),
+        vms=sum(len(each.step.resources) for each in seen.steps),
+        silent=sum(len(each.step.resources) for each in seen.steps if _without_notice(each)),
+        ends_at=None if ends is None else from_domain.whole_second(ends),
+        next=str(begin + len(here)) if begin + len(here) < len(seen.steps) else None,
+    )
+
+
+def _without_notice(step: PlannedStep) -> bool:
+    """Nobody there would have read of it, or it starts as soon as it is announced (F03)."""
+    return step.silent or step.starts_at - step.scheduled_at <= _AT_ONCE
+
+
+def _told(progress: Progress, at: datetime) -> o.Maintenance:
+    return from_domain.maintenance(progress.plan, progress.tally(), at)
 
 
 def _preview(command: c.StartMaintenance, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> PlanAhead:

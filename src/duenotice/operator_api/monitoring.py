@@ -108,7 +108,7 @@ class _Counted(NamedTuple):
             sum(scope.enabled for scope in state.scopes.values()),
             Counter((event.type, event.phase) for event in state.events.values()),
             Counter(host.condition for host in state.fleet.hosts.values()),
-            Counter(plan.status for plan in state.maintenances.values()),
+            Counter(progress.plan.status for progress in state.plans.values()),
         )
 
 

@@ -153,7 +153,7 @@ def _plan(stage: Stage, step: ScenarioStep, plan: Maintenance) -> str:
     plan_id = stage.began(plan)
     if step.name:
         stage.named[step.name] = plan_id
-    return f"{len(plan.steps)} steps"
+    return f"{sum(plan.progress.values())} steps"
 
 
 def _turn(stage: Stage, step: ScenarioStep) -> str:

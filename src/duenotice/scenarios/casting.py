@@ -9,7 +9,7 @@ from duenotice.errors import Malformed, Refused
 from duenotice.plain_text import natural
 from duenotice.scenarios.roles import GROUP_KINDS, CastRole, Needs, needs_of
 from duenotice.toml import near_miss
-from duenotice.wire.operator import Event, Group, Host, Maintenance, Vm
+from duenotice.wire.operator import Event, Group, Host, Step, Vm
 
 OWN_WORLD = "play it on its own service with --clock manual"
 OPEN = ("running", "paused")
@@ -33,7 +33,7 @@ class Candidates:
         vms: Iterable[Vm],
         groups: Iterable[Group],
         hosts: Iterable[Host],
-        plans: Iterable[Maintenance] = (),
+        steps: Iterable[Step] = (),
         events: Iterable[Event] = (),
     ) -> None:
         self.vms = sorted(vms, key=lambda vm: natural(vm.name))
@@ -41,12 +41,13 @@ class Candidates:
         self.groups = sorted(groups, key=lambda group: natural(group.key))
         self.hosts = sorted(hosts, key=lambda host: natural(host.name))
         self._busy = {event.scope for event in events}
-        self._busy |= {step.scope for plan in plans if plan.status in OPEN for step in plan.steps}
+        self._busy |= {step.scope for step in steps}
 
     @classmethod
     def of(cls, client: OperatorClient) -> "Candidates":
         """The fleet of a service."""
-        return cls(client.vms(), client.groups(), client.hosts(), client.maintenances(), client.events())
+        steps = (step for plan in client.maintenances() if plan.status in OPEN for step in client.steps(plan.id))
+        return cls(client.vms(), client.groups(), client.hosts(), steps, client.events())
 
     def members(self, pick: Pick) -> list[Vm]:
         """The VMs of a pick."""

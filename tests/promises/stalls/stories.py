@@ -55,6 +55,7 @@ def fleet_files(world: World) -> None:
     "POST /v1/maintenances",
     "GET /v1/maintenances",
     "GET /v1/maintenances/{id}",
+    "GET /v1/maintenances/{id}/steps",
     "GET /v1/maintenances/{id}/outlook",
     "POST /v1/maintenances/{id}/pause",
     "POST /v1/maintenances/{id}/resume",
@@ -78,6 +79,8 @@ def a_plan_for_all(world: World) -> None:
     assert again.headers["idempotent-replayed"] == "true"
     world.call("list maintenances", "GET", all_)
     world.call(f"show a maintenance on {herd} VMs", "GET", f"{all_}/{{id}}", of=one)
+    what, query = f"the steps of a maintenance on {herd} VMs", "limit=1000&status=waiting"
+    world.call(what, "GET", f"{all_}/{{id}}/steps", of=one, query=query, token=world.viewer)
     _outlook(world, f"outlook by a viewer, {herd} VMs", one["id"])
     world.page(f"page of a maintenance on {herd} VMs", f"/maintenances/{one['id']}")
     world.page(f"timeline page with a maintenance on {herd} VMs", "/timeline")

@@ -34,7 +34,9 @@ def plan(steps: list[Step]) -> Maintenance:
         at_once=0,
         failures_allowed=0,
         progress=PROGRESS | Counter(step.status for step in steps),
-        steps=tuple(steps),
+        vms={},
+        lanes=tuple(dict.fromkeys(step.lane for step in steps))[:20],
+        lanes_in_all=len({step.lane for step in steps}),
     )
 
 
@@ -94,7 +96,7 @@ def test_a_maintenance_shows_how_far_it_is_and_what_each_step_does() -> None:
         step(turn=1, status="under-way", event_id=STARTED.id),
         step(turn=2, status="waiting"),
     ]
-    head, _, _, *rows = text_of(pictures.plan_picture(plan(steps), {STARTED.id: STARTED}, {}, NOON, "60x"))
+    head, _, _, *rows = text_of(pictures.plan_picture(plan(steps), steps, {STARTED.id: STARTED}, {}, NOON, "60x"))
     assert head.split()[:4] == ["Reboot", "of", "set/web", "running"]
     assert head.endswith("1/3  12:00:00 UTC, 60x")
     assert [row.split()[1] for row in rows] == ["done", "started", "waiting"]
@@ -105,7 +107,7 @@ def test_of_very_many_steps_those_are_drawn_that_matter_now() -> None:
     """And how many more there are."""
     steps = [step(lane=f"vm/{number}", status="done") for number in range(500)]
     steps.append(step(lane="vm/last", status="under-way"))
-    head, _, _, first, *_, more = text_of(pictures.plan_picture(plan(steps), {}, {}, NOON, "60x"))
+    head, _, _, first, *_, more = text_of(pictures.plan_picture(plan(steps), steps, {}, {}, NOON, "60x"))
     assert head.startswith("Reboot of vm/0 and 500 more  running")
     assert first.split()[:3] == ["vm/last", "0", "under-way"]
     assert more == "and 461 more"

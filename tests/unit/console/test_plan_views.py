@@ -20,7 +20,8 @@ def plan(*statuses: str, status: str = "running", **fields: Any) -> Maintenance:
     names = ("waiting", "under-way", "done", "failed", "skipped")
     progress = {name: statuses.count(name) for name in names}
     common = ("P-1", "Reboot", "maintenance", status, "", None, 0.0, 0, 0)
-    return Maintenance(*common, progress=progress, steps=tuple(map(step, statuses)), **fields)
+    vms = {name: 2 * count for name, count in progress.items()}
+    return Maintenance(*common, progress=progress, vms=vms, lanes=("set/web",), lanes_in_all=1, **fields)
 
 
 def ahead(hours: float) -> PlannedStep:

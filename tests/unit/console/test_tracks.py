@@ -66,10 +66,9 @@ def test_an_event_may_stand_in_several_lanes_and_out_of_sight_in_none() -> None:
 
 
 def test_what_a_paused_plan_leaves_waiting_is_a_bar_from_now_on() -> None:
-    steps = [Step("set/web", turn, "set/web", None, (f"web-{turn}",), state, None, "") for turn, state in
-             enumerate(["done", "waiting", "waiting"])]  # fmt: skip
-    plan = Maintenance("P", "Reboot", "maintenance", "paused", "", None, 0.0, 0, 0, {}, tuple(steps))
-    (drawn,) = tracks.paused(plan, SEEN, NOW)
+    steps = [Step("set/web", turn, "set/web", None, (f"web-{turn}",), "waiting", None, "") for turn in (1, 2)]
+    plan = Maintenance("P", "Reboot", "maintenance", "paused", "", None, 0.0, 0, 0, {}, {}, ("set/web",), 1)
+    (drawn,) = tracks.paused(plan, steps, SEEN, NOW)
     (lane,) = lanes(drawn)
     (bar,) = lane.tracks[0].row
     assert (bar.state, bar.started, bar.href, bar.not_before) == ("paused", (50, 50), "/maintenances/P", None)

@@ -784,6 +784,63 @@ class TestMemory:
         maintain(state, "alone", number=4, now=now)
         assert list(state.maintenances) == [id_of(3), id_of(1), id_of(4)]
 
+    def test_of_large_plans_that_are_over_only_the_last_has_its_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The others have a tally, also after a restart."""
+        monkeypatch.setattr(plans_applied, "STEPS_KEPT", 1)
+        state = listening()
+        maintain(state, *WEBS, number=1)
+        whole = state.plans[id_of(1)].tally()
+        do(state, c.CancelMaintenance(id_of(1)))
+        assert (whole.lanes, whole.lanes_in_all, sum(whole.steps), sum(whole.vms)) == (("set/web",), 1, 3, 4)
+        maintain(state, "alone", number=2)
+        do(state, c.CancelMaintenance(id_of(2)))
+        assert len(state.maintenances[id_of(1)].steps) == 3, "a small plan lets go of nothing"
+        maintain(state, "zonal", "adrift", number=3)
+        tally = state.plans[id_of(1)].tally()
+        do(state, c.CancelMaintenance(id_of(3)))
+        plans = state.maintenances
+        assert [len(plan.steps) for plan in plans.values()] == [0, 1, 2]
+        assert plans[id_of(1)].tally == state.plans[id_of(1)].tally() == tally
+        assert tally.steps == (2, 0, 0, 0, 1) and tally.ended is not None
+        assert restore(take(state)).maintenances == plans
+        with pytest.raises(Conflict, match="is cancelled already"):
+            do(state, c.CancelMaintenance(id_of(1)))
+
+    def test_a_large_plan_that_still_hits_keeps_its_steps_until_it_does_not(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(plans_applied, "STEPS_KEPT", 1)
+        state, now = listening(), NOW
+        maintain(state, *WEBS, number=1)
+        now = NOW.after(900 * SECOND)
+        tick(state, now)
+        for number, names in ((1, ()), (2, ("alone", "zonal"))):
+            if names:
+                maintain(state, *names, number=number, now=now)
+            do(state, c.CancelMaintenance(id_of(number)), now)
+        assert [len(plan.steps) for plan in state.maintenances.values()] == [3, 2]
+        let_pass(state, now)
+        assert [len(plan.steps) for plan in state.maintenances.values()] == [0, 2]
+        assert state.plans[id_of(1)].tally().steps == (2, 0, 1, 0, 0)
+        assert (state.lanes, state.under_way) == ({}, {})
+
+    def test_the_steps_of_a_plan_that_failed_long_ago_are_not_tried_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(plans_applied, "STEPS_KEPT", 0)
+        state = listening()
+        maintain(state, "alone", number=1)
+        (event,) = state.events.values()
+        do(state, c.ApproveEvents((event.id,)))
+        tick(state)
+        do(state, c.ReportImpact(event.id, "It did not boot."))
+        tick(state)
+        assert state.plans[id_of(1)].plan.status is Status.FAILED
+        maintain(state, "zonal", number=2)
+        do(state, c.CancelMaintenance(id_of(2)))
+        with pytest.raises(Conflict, match="not kept any more"):
+            do(state, c.RetryMaintenance(id_of(1)))
+
     def test_an_open_plan_is_never_forgotten(self) -> None:
         state = listening()
         for number, name in enumerate(("alone", "zonal", "adrift", "spot", "web-0"), 1):

@@ -9,7 +9,7 @@ from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.kinds import RoleName
 from duenotice.scenarios.roles import CastRole
 from duenotice.wire.operator import Group, Host, Vm
-from tests.support.answers import a_plan, a_step, a_vm, an_event
+from tests.support.answers import a_step, a_vm, an_event
 
 
 def vm(name: str, **more: Any) -> Vm:
@@ -82,7 +82,7 @@ def test_quiet_ones_are_preferred_and_busy_ones_are_better_than_none() -> None:
     """An event or a maintenance that is not over makes a whole scope busy."""
     busy: dict[str, Any] = {
         "events": [an_event("db-9"), an_event("on-h2")],
-        "plans": [a_plan(a_step(scope="vm/db-10")), a_plan(a_step(scope="vm/on-h1"), status="done")],
+        "steps": [a_step(scope="vm/db-10")],
     }
     assert picked(role("a", "vm"), role("b", "vm"), role("h", "host"), **busy) == ["on-h1", "db-9", "h2"]
 

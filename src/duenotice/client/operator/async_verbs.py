@@ -248,20 +248,26 @@ class AsyncVerbs(ABC):
         return self._all(w.Maintenance, "maintenances", status=status)
 
     async def maintenance(self, plan_id: str) -> w.Maintenance:
-        """One maintenance with its steps."""
+        """One maintenance."""
         return await self._do(get(w.Maintenance, "maintenances", plan_id))
+
+    def steps(self, plan_id: str, *, status: str = "") -> AsyncListing[w.Step]:
+        """The steps of a maintenance, or those in one of `STEP_STATUSES`; `NotFound` when they are kept no more."""
+        return self._all(w.Step, "maintenances", plan_id, "steps", status=status)
 
     async def begin_maintenance(self, plan: w.MaintenanceRequest) -> w.Maintenance:
         """Begin to work through VMs, one update domain of a set at a time; `preview_maintenance` shows it before."""
         return await self._do(post(w.Maintenance, "maintenances", body=plan))
 
-    async def preview_maintenance(self, plan: w.MaintenanceRequest) -> w.Timeline:
-        """When the steps of a maintenance would begin, if nobody approved anything. Nothing is done."""
-        return await self._do(post(w.Timeline, "maintenances", body=plan, dry_run=True))
+    async def preview_maintenance(
+        self, plan: w.MaintenanceRequest, *, cursor: str = "", limit: int = 1000
+    ) -> w.Timeline:
+        """When the steps of a maintenance would begin, if nobody approved anything: one page. Nothing is done."""
+        return await self._do(post(w.Timeline, "maintenances", body=plan, dry_run=True, cursor=cursor, limit=limit))
 
-    async def outlook(self, plan_id: str) -> w.Timeline:
-        """When the steps to come of a maintenance would begin."""
-        return await self._do(get(w.Timeline, "maintenances", plan_id, "outlook"))
+    async def outlook(self, plan_id: str, *, cursor: str = "", limit: int = 1000) -> w.Timeline:
+        """When the steps to come of a maintenance would begin: one page."""
+        return await self._do(get(w.Timeline, "maintenances", plan_id, "outlook", cursor=cursor, limit=limit))
 
     async def pause_maintenance(self, plan_id: str) -> w.Maintenance:
         """Begin no more steps of it."""

@@ -1,5 +1,6 @@
 """The answers of the operator's API, each made from its domain value; the only place where that happens."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -219,8 +220,8 @@ def _set_aside(given_up: u.SetAside) -> SetAside:
     return SetAside(given_up.position, given_up.event_id, whole_second(given_up.at), given_up.reason)
 
 
-def maintenance(plan: m.Maintenance, at: datetime | None = None) -> Maintenance:
-    """A plan with all its steps; spans are in seconds outside. `at` is the time of day: for what it waits until."""
+def maintenance(plan: m.Maintenance, tally: m.Tally, at: datetime | None = None) -> Maintenance:
+    """A plan without its steps; spans are in seconds outside. `at` is the time of day: for what it waits until."""
     span = plan.present_span
     waits_until = None if at is None else windowed.waits_until(plan, at)
     return Maintenance(
@@ -233,8 +234,11 @@ def maintenance(plan: m.Maintenance, at: datetime | None = None) -> Maintenance:
         settle=seconds(plan.settle),
         at_once=plan.at_once,
         failures_allowed=plan.failures_allowed,
-        progress={status.value: plan.count(status) for status in m.StepStatus},
-        steps=tuple(map(_step, plan.steps)),
+        progress=by_status(tally.steps),
+        vms=by_status(tally.vms),
+        lanes=tally.lanes,
+        lanes_in_all=tally.lanes_in_all,
+        steps_kept=plan.tally is None,
         title=plan.title,
         author=plan.author,
         asked_at=_second(plan.asked_at),
@@ -250,7 +254,13 @@ def _second(moment: datetime | None) -> datetime | None:
     return None if moment is None else whole_second(moment)
 
 
-def _step(step: m.Step) -> Step:
+def by_status(counts: Iterable[int]) -> dict[str, int]:
+    """The numbers of a tally, with the names of their statuses."""
+    return {status.value: count for status, count in zip(m.StepStatus, counts, strict=True)}
+
+
+def step(step: m.Step) -> Step:
+    """One step of a plan."""
     return Step(
         lane=step.lane,
         turn=step.turn,
@@ -318,7 +328,7 @@ def _details(change: t.Transition) -> Details:
         case t.VmsPut(vms):
             return Details(names=tuple(vm.name for vm in vms))
         case t.MaintenanceStarted(plan):
-            return Details(maintenance=maintenance(plan))
+            return Details(maintenance=maintenance(plan, m.tally_of(plan.steps)))
         case t.RequestAnswered(answer=answer):
             said = unpacked(answer)
             return Details(status=said.status, location=said.location)

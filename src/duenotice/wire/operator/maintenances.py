@@ -47,17 +47,27 @@ class PlannedStep(Step, frozen=True):
 
 
 class Timeline(AnswerBody, frozen=True):
-    """What a maintenance would do; `left_out` counts the steps that find no place in its window."""
+    """What a maintenance would do; `left_out` counts the steps that find no place in its window.
+
+    The timeline has a page of the steps: `next` is the `cursor` of the page that follows, null on the last. The numbers
+    are of all pages: `silent` is how many of the VMs nobody would warn, and `ends_at` when all would be over.
+    """
 
     timeline: tuple[PlannedStep, ...]
-    left_out: Count = 0
+    left_out: Count
+    steps: Count
+    vms: Count
+    silent: Count
+    ends_at: Moment | None
+    next: str | None
 
 
 class Maintenance(AnswerBody, frozen=True):
-    """A plan with its steps; `progress` counts them by status.
+    """A plan; `progress` counts its steps by status, and `vms` their VMs. A call of their own has the steps.
 
-    `window` is as it was asked for, with the span of it that is on or comes next. With `waits_until` no step hits
-    before that moment. Old plans do not know who has asked for them, and when.
+    `lanes` names the first of `lanes_in_all`. The steps of a large plan that is over are not kept for ever: then
+    `steps_kept` is false. `window` is as it was asked for, with the span of it that is on or comes next. With
+    `waits_until` no step hits before that moment. Old plans do not know who has asked for them, and when.
     """
 
     id: str
@@ -70,7 +80,10 @@ class Maintenance(AnswerBody, frozen=True):
     at_once: Count
     failures_allowed: Count
     progress: dict[str, int]
-    steps: tuple[Step, ...]
+    vms: dict[str, int]
+    lanes: tuple[str, ...]
+    lanes_in_all: Count
+    steps_kept: bool = True
     title: str = ""
     author: str = ""
     asked_at: Moment | None = None

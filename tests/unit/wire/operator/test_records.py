@@ -31,8 +31,8 @@ PLAN_SHOWN = (
     '{"id":"P-1","type":"Reboot","cause":"maintenance","status":"running","reason":"","description":null,'
     '"settle":300.0,"at_once":0,"failures_allowed":0,'
     '"progress":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},'
-    '"steps":[{"lane":"set/web","turn":0,"scope":"set/web","host":null,"resources":["web-0"],"status":"waiting",'
-    '"event_id":null,"reason":""}],"title":"","author":"","asked_at":null,"over_at":null,"window":"",'
+    '"vms":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},"lanes":["set/web"],"lanes_in_all":1,'
+    '"steps_kept":true,"title":"","author":"","asked_at":null,"over_at":null,"window":"",'
     '"window_begins":null,"window_ends":null,"waits_until":null}'
 )
 TOKEN = Token("T-1", "ann", Role.VIEWER, "digest", NOON)
