@@ -135,6 +135,41 @@ def test_M05_a_failed_impact_fails_the_work_and_says_why(azure_node: Node, azure
     assert poller.status() == "Failed"
 
 
+LARGE_SET = """
+[site]
+resource_group = "demo"
+[[scale_sets]]
+name = "large"
+capacity = 1500
+addresses = "127.5.0.0/16"
+"""
+
+
+def test_M05_work_on_very_many_instances_ends_with_the_last_of_them() -> None:
+    """Their events are found in the journal in pieces; one that was cancelled counts wherever it stands."""
+    with Node(LARGE_SET, azure_listen="127.0.0.1:0") as node, Azure(node) as azure:
+        node.enable(*(f"large_{number}" for number in range(0, 1500, 100)))
+        place = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute"
+        begun = azure.ask("POST", f"{place}/virtualMachineScaleSets/large/restart", b'{"instanceIds": ["*"]}')
+        target = begun.headers["azure-asyncoperation"].removeprefix(azure.url)
+        assert azure.get(target)["status"] == "InProgress"
+        with node.client() as client:
+            last = next(event for event in client.events() if "large_1499" in event.resources)
+            client.cancel_event(last.id, "not this one")
+        node.advance("16m")
+        node.advance("10m")
+        told = azure.get(target)
+        assert (told["status"], told["error"]["message"]) == ("Canceled", "not this one")
+
+
+@pytest.mark.parametrize("name", ["{seed}_1_1000000", "{seed}_0_9999999", "{seed}_999999999_9", "{seed}.x", "x" * 400])
+def test_M05_a_name_that_somebody_made_up_is_no_operation(azure: Azure, name: str) -> None:
+    """However much of the journal it asks for: a 404."""
+    target = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/locations/x/operations"
+    answer = azure.ask("GET", f"{target}/{name.format(seed=SUBSCRIPTION)}")
+    assert (answer.status, answer.json()["error"]["code"]) == (404, "OperationNotFound")
+
+
 def test_M06_a_spot_vm_is_evicted(azure_node: Node, azure: Azure) -> None:
     """G04: simulateEviction answers 204 and raises Preempt; a VM that is not spot is refused."""
     azure_node.enable("render-0")

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from duenotice.azure_api.access_tokens import issued
+from duenotice.azure_api.app import AzureApi
 from duenotice.azure_api.sign_in import TENANT, seconds_since_1970
+from duenotice.bounds import LARGE_BYTES
+from duenotice.domain.token import Role
 from tests.acceptance.conftest import DEMO
 from tests.support.azure import GROUP, SUBSCRIPTION, Azure
 from tests.support.node import Node
@@ -131,6 +134,39 @@ def test_a_scope_that_each_request_would_carry_is_bounded(azure: Azure) -> None:
         answer = azure.ask("POST", f"/{tenant}/oauth2/v2.0/token", f"{form}{scope}".encode(), signed_in=False)
         assert (answer.status, answer.json()["error"]) == (400, "invalid_scope")
     assert azure.ask("POST", f"/{TENANT}/oauth2/token", f"{form}{'a' * 400}".encode(), signed_in=False).status == 200
+
+
+def test_every_call_looks_at_rights_and_size_before_anything_is_read(azure_node: Node, azure: Azure) -> None:
+    """A body of a terabyte is announced and none of it sent: each is answered, by the first that is wrong with it."""
+    assert azure_node.service.azure is not None
+    api = AzureApi(azure_node.service.engine, azure_node.service.azure.keys)
+    made = azure_node.operate("/v1/tokens", {"name": "looker", "role": "viewer"})
+    with Azure(azure_node, made["token"]) as viewer:
+        for call in api.calls:
+            target = call.path.format_map(_Filled(subscription=SUBSCRIPTION, group=GROUP, tenant=TENANT))
+            announced = {"Content_Length": str(10**12)}
+            seen = [
+                one.ask(call.method, target, None, signed_in, **announced).status
+                for one, signed_in in ((azure, False), (viewer, True), (azure, True))
+            ]
+            wanted = {None: [413, 413, 413], Role.VIEWER: [401, 413, 413], Role.OPERATOR: [401, 403, 413]}
+            assert seen == wanted[call.role], call
+            assert 0 < call.bounds.body <= LARGE_BYTES
+    api.close()
+
+
+class _Filled(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return "x"
+
+
+def test_a_vm_that_is_too_large_for_its_answer_is_told(tmp_path: Path) -> None:
+    """Its place in the list has it; an answer about one VM has 64 kB."""
+    tags = f'[[vms]]\nname = "big"\naddress = "127.0.1.1"\ntags = {{ a = "{"x" * 66_000}" }}\n'
+    with Node(f'[site]\nresource_group = "{GROUP}"\n{tags}', azure_listen="127.0.0.1:0") as node, Azure(node) as azure:
+        answer = azure.ask("GET", f"{COMPUTE}/virtualMachines/big")
+        assert (answer.status, answer.json()["error"]["code"]) == (400, "ResponsePayloadTooLarge")
+        assert len(azure.get(f"{COMPUTE}/virtualMachines")["value"][0]["tags"]["a"]) == 66_000
 
 
 def test_of_two_fields_of_one_name_the_first_counts(azure: Azure) -> None:

@@ -18,6 +18,7 @@ from duenotice.azure_api.calls import AnyCase, AzureCall, AzureResource, Handle
 from duenotice.azure_api.instances import Instances
 from duenotice.azure_api.maintenance import MaintenanceCalls
 from duenotice.azure_api.operations import Operations
+from duenotice.azure_api.paging import too_large
 from duenotice.azure_api.policies import Policies
 from duenotice.azure_api.resource_graph import ResourceGraph
 from duenotice.azure_api.scale_sets import ScaleSets
@@ -72,7 +73,10 @@ class AzureApi:
             check_length(request, call.bounds.body)
             request.state.bounds = call.bounds
             if call.bounds.answer <= LARGE_BYTES:
-                return await call.handler(request)
+                answer = await call.handler(request)
+                if call.method == "GET" and len(answer.body) > call.bounds.answer:
+                    raise too_large("What was asked for", call.bounds.answer, "A list has it: each page may be larger.")
+                return answer
             return await self._large.answered(request.state.token.id, partial(call.handler, request))
 
         return dispatch

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
@@ -38,6 +39,9 @@ MOST_REMEMBERED = 10_000
 RETRY_AFTER = {"Retry-After": "1"}
 MOST_NAMED = 8
 """Events that an operation names; a URL must not get too long."""
+READ_AT_ONCE = 1000
+"""Records of one piece."""
+_ID_LETTERS = 36
 _DONE = re.compile(r"at_(\d{1,15})", re.ASCII)
 _MANY = re.compile(r"([0-9a-fA-F-]{36})_(\d{1,15})_(\d{1,7})", re.ASCII)
 
@@ -140,24 +144,35 @@ class Operations(AzureResource):
 
     async def _done(self, name: str, position: int) -> OperationStatus:
         """What was done at once: the journal has it."""
-        for record in await self._engine.history(position - 1, 1):
-            return _whole(name, [_Life(record.at, record.at, "Succeeded")])
+        for at in await self._engine.history_as(position - 1, 1, lambda record: record.at):
+            return _whole(name, [_Life(at, at, "Succeeded")])
         raise _unknown(name)
 
     async def _events_of(self, name: str) -> list[str]:
-        """The events behind an operation; at most as many are asked for by name as a name can have."""
+        """The events behind an operation; at most as many are asked for by name as a name can have.
+
+        Of many the journal is read in pieces; no record is kept. Of a name that was made up one piece is read (S24).
+        """
         if (many := _MANY.fullmatch(name)) is None:
-            return [canonical_id(part) for part in name.split(".")[:MOST_NAMED]]
-        seed, first, count = many[1].upper(), int(many[2]), min(int(many[3]), LARGEST_SCALE_SET)
-        raised = raised_in(await self._engine.history(first - 1, count))
-        found = [event.id for event in raised if event.id == derived(seed, event.resources[0])]
+            parts = name.split(".", MOST_NAMED)[:MOST_NAMED]
+            if any(len(part) != _ID_LETTERS for part in parts):
+                raise _unknown(name)
+            return [canonical_id(part) for part in parts]
+        raised = partial(_raised_by, many[1].upper())
+        after, left, found = int(many[2]) - 1, min(int(many[3]), LARGEST_SCALE_SET), list[str]()
+        while left > 0:
+            piece = await self._engine.history_as(after, min(left, READ_AT_ONCE), raised)
+            found += [event_id for event_id in piece if event_id]
+            if not piece or not found:
+                break
+            after, left = after + len(piece), left - len(piece)
         if not found:
             raise _unknown(name)
         return found
 
     async def _life(self, event_id: str) -> _Life:
         found = await self._engine.history_of(event_id, 1000)
-        if not found or len(event_id) != 36:
+        if not found:
             raise _unknown(event_id)
         last = found[-1].transition
         reason = getattr(last, "reason", "")
@@ -197,6 +212,14 @@ def raised_in(records: Sequence[Record]) -> tuple[Event, ...]:
     """The events that were raised in these records."""
     changes = (record.transition for record in records)
     return tuple(change.event for change in changes if isinstance(change, t.EventRaised))
+
+
+def _raised_by(seed: str, record: Record) -> str:
+    """The id of the event that a record has raised, if it follows from this seed; else nothing."""
+    match record.transition:
+        case t.EventRaised(event) if event.id == derived(seed, event.resources[0]):
+            return event.id
+    return ""
 
 
 def _unknown(name: str) -> AzureProblem:

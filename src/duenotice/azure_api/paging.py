@@ -41,13 +41,13 @@ def encoded_item(item: object, name: str) -> bytes:
     """One thing as JSON; refused if nobody could be asked to hold it."""
     encoded = encode(item)
     if len(encoded) > LONGEST_ITEM:
-        raise too_large(f"{name[:80]!r}", "The operator's API has its VMs in pages: GET /v1/vms.")
+        raise too_large(f"{name[:80]!r}", LONGEST_ITEM, "The operator's API has its VMs in pages: GET /v1/vms.")
     return encoded
 
 
-def too_large(what: str, hint: str) -> AzureProblem:
-    """The refusal of a thing that alone is larger than any answer may be."""
-    message = f"{what} is larger than {LONGEST_ITEM} bytes."
+def too_large(what: str, most: int, hint: str) -> AzureProblem:
+    """The refusal of a thing that is larger than its answer may be; the code is Azure's."""
+    message = f"{what} is larger than {most} bytes."
     return AzureProblem.of(400, "ResponsePayloadTooLarge", message, hint=hint)
 
 

@@ -191,7 +191,7 @@ def _row(row: Row, query: GraphQuery, as_table: bool, types: dict[str, str]) -> 
         cells.append(cell if as_table else encode(name) + b":" + cell)
         size += len(cells[-1])
         if size > LONGEST_ITEM:
-            raise too_large("One row of the answer", "Name fewer columns, or properties one by one.")
+            raise too_large("One row of the answer", LONGEST_ITEM, "Name fewer columns, or properties one by one.")
         if value is not None and name not in types:
             types[name] = column_type(value)
     return b"[%b]" % b",".join(cells) if as_table else b"{%b}" % b",".join(cells)
