@@ -121,6 +121,7 @@ class AgentChecker(VmWatcher, Watcher):
         self._gone_at: dict[str, float] = {}
         self._met: set[str] = set()
         self._tainted: set[str] = set()
+        self._was_damaged = False
         self._trouble_at = -1.0
         self._busy_at: dict[str, float] = {}
         self._active: dict[str, int] = {}
@@ -164,6 +165,7 @@ class AgentChecker(VmWatcher, Watcher):
 
     def damaged(self, what: str) -> None:
         self._tainted |= self._met | {event_id for event_id, _ in self._pairs}
+        self._was_damaged = True
         self.disturbed(what)
 
     def repaired(self) -> None:
@@ -173,7 +175,7 @@ class AgentChecker(VmWatcher, Watcher):
     def refused(self, error: Exception) -> None:
         self.say(f"agent ended: {error!r}")
         is_told = isinstance(error, DuenoticeError)
-        if is_told and (self.vm.is_broken or self._has_trouble() or self._tainted):
+        if is_told and (self.vm.is_broken or self._has_trouble() or self._was_damaged):
             return
         self.wrong("alive", f"the agent ended by itself: {error!r}")
 

@@ -7,6 +7,7 @@ import errno
 import os
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 BLOCK = 512
@@ -22,12 +23,17 @@ class DiskFile:
         self.data, self.synced = data, data
 
 
+def status_of(file: DiskFile) -> SimpleNamespace:
+    return SimpleNamespace(st_dev=0, st_ino=id(file), st_size=len(file.data))
+
+
 class Disk:
     """Files by name. The faults are switched by the world."""
 
     def __init__(self) -> None:
         self.names: dict[str, DiskFile] = {}
         self.durable_names: dict[str, DiskFile] = {}
+        self.folder = DiskFile()
         self.full = self.fsync_fails = self.read_only = False
         self.room = 0
         """Bytes that still fit when the disk is full."""
@@ -121,6 +127,12 @@ class DiskPath:
     def mkdir(self, **_: Any) -> None:
         """Folders need not be made."""
 
+    def stat(self) -> SimpleNamespace:
+        file = self.disk.names.get(self.key) or (None if "/" in self.key else self.disk.folder)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        return status_of(file)
+
     def is_dir(self) -> bool:
         return True
 
@@ -161,7 +173,7 @@ class SystemCalls:
     """The part of `os`, `fcntl` and `time` that the ledger uses, for the process that calls it."""
 
     O_RDWR, O_CREAT, O_APPEND, O_TRUNC = os.O_RDWR, os.O_CREAT, os.O_APPEND, os.O_TRUNC
-    O_CLOEXEC, O_RDONLY = os.O_CLOEXEC, os.O_RDONLY
+    O_CLOEXEC, O_RDONLY, O_DIRECTORY = os.O_CLOEXEC, os.O_RDONLY, os.O_DIRECTORY
     LOCK_EX, LOCK_NB, LOCK_SH = 2, 4, 1
 
     def __init__(self, check_alive: Callable[[], None]) -> None:
@@ -174,6 +186,10 @@ class SystemCalls:
         disk = path.disk
         if disk.read_only and flags & os.O_RDWR:
             raise _error(errno.EROFS)
+        if flags & os.O_DIRECTORY:
+            self._next += 1
+            self._open[self._next] = disk, path.key, disk.folder
+            return self._next
         if path.key not in disk.names:
             if not flags & os.O_CREAT:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory")
@@ -211,6 +227,9 @@ class SystemCalls:
         if disk.read_only:
             raise _error(errno.EROFS)
         file.data = file.data[:size].ljust(size, b"\0")
+
+    def fstat(self, number: int) -> SimpleNamespace:
+        return status_of(self._file(number)[2])
 
     def close(self, number: int) -> None:
         self._file(number)

@@ -246,7 +246,7 @@ class AgentVm:
         async with WorldClient(self.door, self.loop, lambda: now() / 1e9, dice) as client:
             self.agent = Agent(self.config, Recorder(ledger), client, directory)
             await self.agent.run()
-        ledger.close()
+        await ledger.close()
 
     def _ended(self, life: AgentLife, task: "asyncio.Task[None]") -> None:
         error = task.exception() if not task.cancelled() else None

@@ -264,6 +264,23 @@ def test_two_agents_do_not_share_a_ledger(node: Node, tmp_path: Path):
         assert done.code == 4 and "Another agent runs" in done.err and "--state-dir" in done.err
 
 
+def test_a_ledger_that_is_removed_while_the_agent_runs_is_there_again(node: Node, tmp_path: Path):
+    """It is said; the work goes on, and a second agent is refused as before (S12, S15, S32)."""
+    with machine(node, tmp_path) as agent:
+        agent.start()
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: "approved" in agent.whats)
+        for file in agent.state.iterdir():
+            file.unlink()
+        agent.until(lambda: '"ledger-lost"' in agent.log and agent.case(event_id) is not None)
+        config = str(agent.folder / "agent.toml")
+        done = duenotice(None, "agent", "run", "--config", config, "--state-dir", str(agent.state))
+        assert done.code == 4 and "Another agent runs" in done.err
+        node.advance("20m")
+        agent.until(lambda: agent.is_over(event_id))
+        assert agent.trace == ["prepare", "recover"]
+
+
 def test_check_says_what_would_happen_and_what_is_wrong(node: Node, tmp_path: Path):
     """A hook that others may write to is found before an event comes."""
     agent = machine(node, tmp_path)

@@ -40,6 +40,8 @@ from duenotice.wire.seen_document import SeenDocument
 
 TICK = 0.5
 """The agent looks again after this many seconds, even without news: for drills, and for work that begins later."""
+LOOK_AFTER = 5.0
+"""Seconds between two looks at the ledger's file, when nothing is recorded."""
 QUICK = Backoff(0.5, 2.0)
 ON_ITS_WAY = 0.25
 """Seconds for the answer to an approval, when the event is seen as started; no try is repeated then."""
@@ -96,13 +98,13 @@ class Agent:
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Do everything, until told to stop."""
         servers = [] if self._dry_run else await open_ports(self)  # a dry run may run beside the real agent
-        background = [asyncio.ensure_future(work) for work in (self._follow(), self._tick())]
-        self.recorder.append(*woken(self.recorder.cases, self.view()))
+        background = [asyncio.ensure_future(work) for work in (self._follow(), self._tick(), self._look_after())]
+        await self.recorder.append(*woken(self.recorder.cases, self.view()))
         started()
         try:
             while not self._stopping:
                 self._awake.clear()
-                self._turn()
+                await self._turn()
                 await self._awake.wait()
         finally:
             for task in background:
@@ -117,10 +119,10 @@ class Agent:
         config, heard = self.config, self.document is not None
         return PlanView(self.me, self.boot, wall(), config.rules, config.specs, config.approval, self._news, heard)
 
-    def _turn(self) -> None:
+    async def _turn(self) -> None:
         """One round: see what is new, plan, and start the steps."""
         try:
-            self._look()
+            await self._look()
         except DuenoticeError as error:  # the ledger cannot be written: begin nothing that could not be recorded
             complain("ledger-failed", error)
             return
@@ -134,13 +136,13 @@ class Agent:
         for step in steps:
             self._start(step)
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
         if self.document is not None:
-            self.recorder.append(*sight(self.document.events, self.recorder.cases, self.view()))
+            await self.recorder.append(*sight(self.document.events, self.recorder.cases, self.view()))
         if self.me:
             drill = drills.current(self.directory, self.recorder.cases)
             events = drills.drilled(drill, self.recorder.cases, self.view())
-            self.recorder.append(*sight(events, self.recorder.cases, self.view(), drill=True))
+            await self.recorder.append(*sight(events, self.recorder.cases, self.view(), drill=True))
 
     def _is_withdrawn(self, key: tuple[type, str]) -> bool:
         """Whether the step is for an event that is gone, or approves what may not be approved any more (S12)."""
@@ -204,7 +206,7 @@ class Agent:
             await self._answer_to_approval(step.event_id)
         finally:
             self._news.pop(step.event_id, None)
-        self.recorder.append(LedgerRecord("approved", step.event_id, wall(), self.boot, content=content))
+        await self.recorder.append(LedgerRecord("approved", step.event_id, wall(), self.boot, content=content))
 
     async def _answer_to_approval(self, event_id: str) -> None:
         """What we approve may be seen as started before the answer to the approval is read: that comes in a moment."""
@@ -251,6 +253,15 @@ class Agent:
     def _poll_failed(self, error: MetadataError) -> None:
         self.recorder.counters.poll_errors += 1
         complain("poll-failed", error)
+
+    async def _look_after(self) -> None:
+        """See that the ledger is still there, also when nothing is to be recorded (S32)."""
+        while True:
+            await asyncio.sleep(LOOK_AFTER)
+            try:
+                await self.recorder.look_after()
+            except DuenoticeError as error:
+                complain("ledger-failed", error)
 
     async def _tick(self) -> None:
         while True:

@@ -1,14 +1,19 @@
 """The agent's memory on disk: each record is one JSON line with a checksum, synced before anything is done about it.
 
-kill -9 or power loss can only tear the last line. Nothing was done about it yet, so it is cut off. Damage anywhere
-else stops the agent, because with a hole in its ledger it could approve early (S12). Must not decide anything.
+kill -9 or power loss can only tear the last line. Nothing was done about it yet, so it is cut off. All other damage
+stops the agent, because with a hole in its ledger it could approve early (S12), or leave a machine drained (S15). So a
+line that ends as it should and is damaged was not torn, and the first line, which is written before the file has its
+name, never is. The disk is used in a thread: it may take long, and the agent listens meanwhile. Decides nothing.
 """
 
+import asyncio
 import fcntl
 import os
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,18 +24,21 @@ from duenotice.errors import Conflict, Damaged, Misconfigured
 from duenotice.files import make_directory, sync_directory
 
 NAME = "agent.ledger"
-LOCK = "agent.lock"
 COMPACT_ABOVE = 256 * 1024
-LOCK_TRIES = 5
+LOCK_TRIES = 40
+"""Times 0.05 s: a reader holds the lock for a moment, and a hook of an agent that was killed until it is dead."""
+BLOCK = 512
+"""A disk writes blocks of this size, or multiples of it, in any order; one that a power cut has lost reads as zeros."""
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(LedgerRecord)
 
 
 class LedgerRead(NamedTuple):
-    """What a ledger file says, and how many of its bytes are whole lines."""
+    """What a ledger file says, how many of its bytes that is, and whether the last line still needs its line end."""
 
     records: list[LedgerRecord]
     size: int
+    needs_end: bool = False
 
 
 class Ledger:
@@ -39,22 +47,33 @@ class Ledger:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.cases: Cases = {}
+        self.times_lost = 0
+        """How often the file was gone or not ours any more, and was written anew from memory."""
+        self._file, self._size = -1, 0
         self._is_torn = self._is_moved = False
-        self._lock = _take_lock(directory)
+        self._one_at_a_time = asyncio.Lock()
+        self.lock = _take_lock(directory)
         try:
             self._open()
         except OSError as error:
-            os.close(self._lock)
+            os.close(self.lock)
             raise self._unusable(error) from None
         except BaseException:
-            os.close(self._lock)
+            os.close(self.lock)
             raise
 
     def _open(self) -> None:
         path = self.directory / NAME
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        records, self._size = read_ledger(path)
+        if not path.exists():
+            self._replace(encode(snapshot({})))
+            sync_directory(self.directory)
+            return
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND, 0o600)
+        records, self._size, needs_end = read_ledger(path)
         os.ftruncate(self._file, self._size)  # nothing was done yet about a torn last line
+        if needs_end:
+            _write_all(self._file, b"\n")
+            self._size += 1
         os.fsync(self._file)
         sync_directory(self.directory)
         for record in records:
@@ -62,19 +81,25 @@ class Ledger:
         forget_old(self.cases)
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
 
-    def append(self, *records: LedgerRecord) -> None:
-        """Write and sync records; only then do they count.
+    async def append(self, *records: LedgerRecord) -> None:
+        """Write and sync records; only then do they count. `cases` change here only, and not while the thread is busy.
 
         One by one: of two lines that are synced together, a power cut may leave the second and damage the first.
         """
-        for record in records:
-            self._append(record)
-        forget_old(self.cases)
-        if self._size > self._compact_above:
-            self._compact()
+        async with self._one_at_a_time:
+            for record in records:
+                await _in_thread(partial(self._append, encode(record)))
+                apply(self.cases, record)
+            forget_old(self.cases)
+            if self._size > self._compact_above:
+                await _in_thread(self._compact)
 
-    def _append(self, record: LedgerRecord) -> None:
-        line = encode(record)
+    async def look_after(self) -> None:
+        """See that the file is still there, and is ours; if not, write it anew."""
+        async with self._one_at_a_time:
+            await _in_thread(self._keep)
+
+    def _append(self, line: bytes) -> None:
         try:
             self._make_good()
             _write_all(self._file, line)
@@ -82,16 +107,33 @@ class Ledger:
         except OSError as error:
             raise self._failed(error) from error
         self._size += len(line)
-        apply(self.cases, record)
 
     def _make_good(self) -> None:
-        """Do what a disk that failed has left to do, before anything is written behind it."""
-        if self._is_torn:
+        """Before anything is written: do what a disk that failed has left to do, and see that the file is still ours.
+
+        If it was moved, removed or changed, it is written anew: we know all that was in it.
+        """
+        found, mine = self.directory.stat(), os.fstat(self.lock)
+        if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino):
+            raise FileNotFoundError(2, "the directory was moved away; start the agent again")
+        mine, path = os.fstat(self._file), self.directory / NAME
+        if self._is_torn and mine.st_size > self._size:
             os.ftruncate(self._file, self._size)
-            self._is_torn = False
+            mine = os.fstat(self._file)
+        self._is_torn = False
+        there = path.stat() if path.exists() else None
+        if there is None or (there.st_dev, there.st_ino, there.st_size) != (mine.st_dev, mine.st_ino, self._size):
+            self._replace(encode(snapshot(self.cases)))
+            self.times_lost += 1
         if self._is_moved:
             sync_directory(self.directory)
             self._is_moved = False
+
+    def _keep(self) -> None:
+        try:
+            self._make_good()
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def _failed(self, error: OSError) -> Misconfigured:
         self._is_torn = True
@@ -106,28 +148,37 @@ class Ledger:
         )
 
     def _compact(self) -> None:
-        """Replace all records by one line with their result; the new file replaces the old one in one step."""
-        fresh, line = self.directory / f"{NAME}.new", encode(snapshot(self.cases))
+        """Replace all records by one line with their result."""
+        try:
+            self._replace(encode(snapshot(self.cases)))
+        except OSError:  # no room: the records are safe in the old file, which stays in use
+            self._compact_above = 2 * self._size
+            return
+        with suppress(OSError):  # the old file has the same records, until the next one is written
+            self._make_good()
+
+    def _replace(self, line: bytes) -> None:
+        """Begin a new file with this line; it replaces the old one in one step."""
+        fresh = self.directory / f"{NAME}.new"
         file = -1
         try:
             file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
             _write_all(file, line)
             os.fsync(file)
             fresh.replace(self.directory / NAME)
-        except OSError:  # no room: the records are safe in the old file, which stays in use
-            self._compact_above = 2 * self._size
+        except OSError:
             _drop(file, fresh)
-            return
-        os.close(self._file)
-        self._file, self._size, self._is_moved = file, len(line), True
+            raise
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._size, self._is_moved, self._is_torn = file, len(line), True, False
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
-        with suppress(OSError):  # the old file has the same records, until the next one is written
-            self._make_good()
 
-    def close(self) -> None:
-        """Release the directory, so that another agent can use it."""
-        os.close(self._file)
-        os.close(self._lock)
+    async def close(self) -> None:
+        """Release the directory, when all is written, so that another agent can use it."""
+        async with self._one_at_a_time:
+            os.close(self._file)
+            os.close(self.lock)
 
 
 def encode(record: LedgerRecord) -> bytes:
@@ -146,20 +197,36 @@ def read_ledger(path: Path) -> LedgerRead:
         raise Misconfigured(
             f"Cannot read {path}: {error.strerror}.", hint="Ask as root, or as the agent's user."
         ) from None
-    lines = data.split(b"\n")
-    torn = lines.pop()  # what follows the last line end: nothing, or a line whose writing was cut off
+    *lines, end = data.split(b"\n")
     records: list[LedgerRecord] = []
+    size = 0
     for number, line in enumerate(lines, start=1):
         record = _decode(line)
         if record is None:
-            if number == len(lines):  # the last one: its bytes came to the disk out of order
-                return LedgerRead(records, len(data) - len(torn) - len(line) - 1)
-            raise Damaged(
-                f"{path}, line {number}: the line is damaged.",
-                hint=f"Check the machine, put back by hand what is still drained, then move {path} away.",
-            )
+            if 1 < number == len(lines) and _lost_a_block(data, size):
+                return LedgerRead(records, size)
+            raise _damaged(path, number)
         records.append(record)
-    return LedgerRead(records, len(data) - len(torn))
+        size += len(line) + 1
+    for whole in (end, end[:-1]):  # all but its line end was written; or another byte stands there now
+        if (record := _decode(whole)) is not None:
+            return LedgerRead([*records, record], size + len(whole), needs_end=True)
+    if not records:
+        raise _damaged(path, 1)
+    return LedgerRead(records, size)
+
+
+def _damaged(path: Path, number: int) -> Damaged:
+    return Damaged(
+        f"{path}, line {number}: the line is damaged.",
+        hint=f"Check the machine, put back by hand what is still drained, then move {path} away.",
+    )
+
+
+def _lost_a_block(data: bytes, start: int) -> bool:
+    """Whether a block from `start` on is all zeros, as no line of ours is; a single zero may be a damaged byte."""
+    parts = (data[max(at, start) : at + BLOCK] for at in range(start - start % BLOCK, len(data), BLOCK))
+    return any(len(part) > 1 and not part.strip(b"\0") for part in parts)
 
 
 def read_cases(directory: Path) -> Cases:
@@ -173,7 +240,7 @@ def read_cases(directory: Path) -> Cases:
 def is_taken(directory: Path) -> bool:
     """Whether an agent runs on this directory; permission to read there is enough."""
     try:
-        file = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -183,6 +250,10 @@ def is_taken(directory: Path) -> bool:
     finally:
         os.close(file)
     return False
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 def _decode(line: bytes) -> LedgerRecord | None:
@@ -207,15 +278,16 @@ def _drop(file: int, path: Path) -> None:
 
 
 def _take_lock(directory: Path) -> int:
+    """The lock is on the directory itself: a file in it could be removed, and a second agent would have another one."""
     try:
         make_directory(directory)
-        file = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise Misconfigured(
             f"{directory} cannot be used as the state directory: {error.strerror}.",
             hint="Name a directory on a local disk that this user may write to, with --state-dir.",
         ) from None
-    for _ in range(LOCK_TRIES):  # a reader may hold the lock for a moment
+    for _ in range(LOCK_TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file

@@ -32,7 +32,7 @@ async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
             await _live(agent, file)
     finally:
         if isinstance(ledger, Ledger):
-            ledger.close()
+            await ledger.close()
 
 
 async def _live(agent: Agent, file: Path) -> None:

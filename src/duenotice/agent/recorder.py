@@ -1,5 +1,6 @@
 """Where records go: into the ledger first, then to the log and the counters, so that they always agree."""
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -14,13 +15,18 @@ COUNTED = ("prepared", "failed", "recovered", "stuck", "approved")
 class Pretended:
     """A ledger for a dry run: it keeps records in memory and writes nothing."""
 
+    times_lost = 0
+
     def __init__(self, cases: Cases) -> None:
         self.cases = cases
 
-    def append(self, *records: LedgerRecord) -> None:
+    async def append(self, *records: LedgerRecord) -> None:
         for record in records:
             apply(self.cases, record)
         forget_old(self.cases)
+
+    async def look_after(self) -> None:
+        """Nothing is on a disk."""
 
 
 class Counters:
@@ -42,15 +48,33 @@ class Recorder:
     def __init__(self, ledger: Ledger | Pretended) -> None:
         self._ledger = ledger
         self.counters = Counters()
+        self.times_lost = 0
 
     @property
     def cases(self) -> Cases:
         return self._ledger.cases
 
-    def append(self, *records: LedgerRecord) -> None:
-        """Durable when it returns."""
+    async def append(self, *records: LedgerRecord) -> None:
+        """Durable when it returns. Who is cancelled meanwhile waits no longer; the records are written all the same."""
         if records:
-            self._ledger.append(*records)
+            writing = asyncio.ensure_future(self._append(records))
+            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.shield(writing)
+
+    async def look_after(self) -> None:
+        """See that the ledger is still there."""
+        await self._ledger.look_after()
+        self._say_if_lost()
+
+    def _say_if_lost(self) -> None:
+        if self._ledger.times_lost > self.times_lost:
+            self.times_lost = self._ledger.times_lost
+            hint = "Nothing is lost. Find out who moves, removes or changes files in the state directory."
+            log("ledger-lost", "error", error="The ledger was gone or changed; it was written anew.", hint=hint)
+
+    async def _append(self, records: tuple[LedgerRecord, ...]) -> None:
+        await self._ledger.append(*records)
+        self._say_if_lost()
         for record in records:
             self.counters.count(record)
             if record.what != "note":  # a handler's notes may hold what a log must not show

@@ -39,18 +39,20 @@ class HandlerRunner:
         """Record that it begins, do it, record how it ended; if we are stopped in between it begins again (S13)."""
         async with self._lock(step.handler):
             case = self._recorder.cases[step.event_id]
-            # While another event had the handler: that wait costs notice, and not the handler's time (H07).
-            left = notice_left(case, wall())
-            if case.returning or left <= 0 or self._is_over(step):
+            if self._is_too_late(step):  # while another event had the handler
                 return
+            await self._record("preparing", step, case.content)
+            if self._is_too_late(step):  # while a slow disk recorded it
+                return
+            # What was waited for until here has cost notice, and not the handler's time (H07).
+            left = notice_left(self._recorder.cases[step.event_id], wall())
             deadline = monotonic() + min(step.seconds, left)
-            self._record("preparing", step, case.content)
             try:
                 await within(deadline, self._try(step, deadline))
             except Exception as error:
-                self._record("failed", step, case.content, describe(error))
+                await self._record("failed", step, case.content, describe(error))
             else:
-                self._record("prepared", step, case.content)
+                await self._record("prepared", step, case.content)
 
     async def _try(self, step: Prepare, deadline: float) -> None:
         """Prepare again and again while the handler asks for it, until the deadline."""
@@ -67,6 +69,10 @@ class HandlerRunner:
             if self._is_over(step):
                 raise asked_again
 
+    def _is_too_late(self, step: Prepare) -> bool:
+        case = self._recorder.cases[step.event_id]
+        return bool(case.returning) or notice_left(case, wall()) <= 0 or self._is_over(step)
+
     def _is_over(self, step: Prepare) -> bool:
         """Whether its event is gone, or its notice is over.
 
@@ -81,7 +87,7 @@ class HandlerRunner:
         async with self._lock(step.handler):
             work = self._recorder.cases[step.event_id].works[step.handler]
             if work.state != "recovering":
-                self._record("recovering", step)
+                await self._record("recovering", step)
             deadline = monotonic() + self.specs[step.handler].timeout
             try:
                 await within(deadline, self.handlers[step.handler].recover(self._occasion(step, deadline)))
@@ -89,35 +95,35 @@ class HandlerRunner:
                 if work.is_stuck:  # once is enough for the ledger; the log has every try
                     log("stuck", "error", event_id=step.event_id, handler=step.handler, reason=describe(error))
                 else:
-                    self._record("stuck", step, reason=describe(error))
+                    await self._record("stuck", step, reason=describe(error))
                 raise Later(describe(error)) from None
-            self._record("recovered", step)
+            await self._record("recovered", step)
 
     def _occasion(self, step: Prepare | Recover, deadline: float) -> Occasion:
         case = self._recorder.cases[step.event_id]
         notes = dict(case.works[step.handler].notes)
 
         async def note(key: str, value: Any) -> None:
-            self._note(step, key, value)
+            await self._note(step, key, value)
             notes[key] = value
 
         return Occasion(case.event, self._vm(), deadline, notes, note, case.drill)
 
-    def _note(self, step: Prepare | Recover, key: str, value: Any) -> None:
+    async def _note(self, step: Prepare | Recover, key: str, value: Any) -> None:
         try:
             size = len(msgspec.json.encode([key, value]))
         except (TypeError, ValueError, RecursionError) as error:
             raise HandlerFailed(f"This note cannot be stored: {error}.", hint="A note must be JSON.") from None
         if size > LARGEST_NOTE:
             raise HandlerFailed(f"A note of {size} bytes is too large.", hint=f"Use at most {LARGEST_NOTE}.")
-        self._recorder.append(
+        await self._recorder.append(
             LedgerRecord("note", step.event_id, wall(), self._boot, step.handler, key=key, value=value)
         )
 
-    def _record(self, what: What, step: Prepare | Recover, content: str = "", reason: str = "") -> None:
+    async def _record(self, what: What, step: Prepare | Recover, content: str = "", reason: str = "") -> None:
         drill = self._recorder.cases[step.event_id].drill
         made = LedgerRecord(what, step.event_id, wall(), self._boot, step.handler, content, reason, drill=drill)
-        self._recorder.append(made)
+        await self._recorder.append(made)
 
     def _lock(self, handler: str) -> asyncio.Lock:
         return self._locks.setdefault(handler, asyncio.Lock())

@@ -1,7 +1,8 @@
 """Events, views and cases for tests of the agent's rules."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from duenotice.agent.cases import Case, Cases, LedgerRecord, apply, fingerprint
 from duenotice.agent.plan import ApprovalPolicy, PlanView
@@ -47,6 +48,17 @@ def cases(*records: LedgerRecord) -> Cases:
     for each in records:
         apply(made, each)
     return made
+
+
+class Appends(Protocol):
+    """A ledger, or the recorder before it."""
+
+    async def append(self, *records: LedgerRecord) -> None: ...
+
+
+def append(ledger: Appends, *records: LedgerRecord) -> None:
+    """Durable when it returns."""
+    asyncio.run(ledger.append(*records))
 
 
 def case(*records: LedgerRecord) -> Case:

@@ -14,7 +14,7 @@ from duenotice.agent.plan import Approve, AskPeers, PeerNews, Prepare, Recover, 
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.client import AsyncMetadataClient, MetadataError
 from duenotice.wire.seen_document import SeenDocument, SeenEvent
-from tests.unit.agent.build import ID, ME, cases, event, record, seen
+from tests.unit.agent.build import ID, ME, append, cases, event, record, seen
 
 CONFIG = f'[metadata]\nname = "{ME}"\n[approval]\npolicy = "own"\n[[rules]]\nhandlers = ["drain"]\n'
 HANDLER = '[handlers.drain]\nkind = "command"\nprepare = ["/hooks/drain"]\n'
@@ -69,7 +69,7 @@ def test_no_approval_is_sent_again_by_a_vm_that_does_not_lead_any_more(tmp_path:
     """H03: the same VMs in another order are the same content, so what was prepared still counts."""
     agent, turned = ready(tmp_path, WIDER), event(resources=("web-1", ME))
     agent.document = SeenDocument(2, (turned,))
-    agent.recorder.append(seen(turned))
+    append(agent.recorder, seen(turned))
     assert not agent._still_approves(ID)
 
 
@@ -93,7 +93,7 @@ def test_an_answer_that_comes_after_the_start_it_has_caused_still_counts(
             agent = ready(tmp_path, event(), client)
             approving = asyncio.ensure_future(agent._approve(Approve(ID)))
             await asked.wait()
-            agent.recorder.append(seen(event("Started")))
+            await agent.recorder.append(seen(event("Started")))
             approving.cancel()
             await asyncio.sleep(0)
             may_answer.set()
@@ -120,14 +120,14 @@ def test_what_is_under_way_for_an_event_that_is_gone_ends_but_for_the_way_back(
 ) -> None:
     """S12, S15."""
     agent = ready(tmp_path, event())
-    agent.recorder.append(*more)
+    append(agent.recorder, *more)
     assert agent._is_withdrawn((kind, ID)) is withdrawn
 
 
 def test_a_drill_is_there_although_no_document_has_it(tmp_path: Path) -> None:
     """S14: work for an event that the last document does not have is not begun; a drill is in none."""
     agent, drill = ready(tmp_path, event()), event(event_id="DRILL-1")
-    agent.recorder.append(seen(drill, drill=True))
+    append(agent.recorder, seen(drill, drill=True))
     agent.document = SeenDocument(2, ())
     assert (agent._is_there("DRILL-1"), agent._is_there(ID)) == (True, False)
 

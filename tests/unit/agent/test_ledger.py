@@ -1,13 +1,17 @@
 """The ledger on disk: durable lines, torn ends, damage, one agent at a time, and a size that does not grow."""
 
+import asyncio
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from duenotice.agent.ledger import COMPACT_ABOVE, NAME, Ledger, is_taken, read_cases, read_ledger
+from duenotice.agent.ledger import BLOCK, COMPACT_ABOVE, NAME, Ledger, is_taken, read_cases, read_ledger
 from duenotice.errors import Conflict, Damaged, Misconfigured
-from tests.unit.agent.build import ID, event, record, seen
+from tests.unit.agent.build import ID, append, event, record, seen
 
 RECORDS = (
     seen(),
@@ -19,8 +23,8 @@ RECORDS = (
 
 def written(directory: Path) -> Path:
     ledger = Ledger(directory)
-    ledger.append(*RECORDS)
-    ledger.close()
+    append(ledger, *RECORDS)
+    asyncio.run(ledger.close())
     return directory / NAME
 
 
@@ -30,37 +34,91 @@ def test_what_was_appended_is_there_after_a_restart(tmp_path: Path):
     ledger = Ledger(tmp_path)
     work = ledger.cases[ID].works["a"]
     assert (ledger.cases[ID].event, work.state, work.notes) == (event(), "prepared", {"units": ["web", "db"]})
-    ledger.close()
+    asyncio.run(ledger.close())
 
 
 def test_a_line_torn_at_any_byte_is_cut_off(tmp_path: Path):
     """Nobody acted on a record that was not whole; the others stand, and writing goes on."""
     whole = written(tmp_path / "whole").read_bytes()
     lines = whole.splitlines(keepends=True)
-    for cut in range(1, len(lines[-1])):
+    for cut in range(2, len(lines[-1])):
         directory = tmp_path / str(cut)
         directory.mkdir()
         (directory / NAME).write_bytes(whole[:-cut])
         ledger = Ledger(directory)
         assert ledger.cases[ID].works["a"].state == "preparing"
-        ledger.append(RECORDS[-1])
-        ledger.close()
+        append(ledger, RECORDS[-1])
+        asyncio.run(ledger.close())
         assert (directory / NAME).read_bytes() == whole
 
 
-def test_a_last_line_of_garbage_is_cut_off(tmp_path: Path):
-    """After power loss a block may be there with other bytes than were written."""
+def test_a_last_line_without_one_of_its_blocks_is_cut_off(tmp_path: Path):
+    """After power loss a block may be missing although a later one is there."""
     file = written(tmp_path)
-    file.write_bytes(file.read_bytes() + b"\0" * 40 + b"\n")
-    assert len(read_ledger(file).records) == len(RECORDS)
+    size = len(file.read_bytes())
+    to_the_next_block = -size % BLOCK + BLOCK
+    file.write_bytes(file.read_bytes() + b"\0" * to_the_next_block + b"rest of it\n")
+    assert read_ledger(file)[1:] == (size, False)
 
 
-@pytest.mark.parametrize("line", [0, 1, 2])
-def test_damage_in_the_middle_stops_the_agent(tmp_path: Path, line: int):
+def test_a_last_line_that_misses_only_its_line_end_counts(tmp_path: Path):
+    """All of it is there; what is written next begins a line of its own."""
+    file = written(tmp_path)
+    whole = file.read_bytes()
+    for end in (b"", b"\x0b"):
+        file.write_bytes(whole[:-1] + end)
+        asyncio.run(Ledger(tmp_path).close())
+        assert file.read_bytes() == whole
+
+
+def of_50_records(directory: Path) -> Path:
+    ledger = Ledger(directory)
+    for number in range(48):
+        append(ledger, record("note", "a", key="step", value=number) if number else seen())
+    append(ledger, record("preparing", "a"), record("prepared", "a"))
+    asyncio.run(ledger.close())
+    return directory / NAME
+
+
+def compacted(directory: Path) -> Path:
+    ledger = Ledger(directory)
+    append(ledger, *RECORDS)
+    ledger._compact()
+    asyncio.run(ledger.close())
+    assert (directory / NAME).read_bytes().count(b"\n") == 1
+    return directory / NAME
+
+
+@pytest.mark.parametrize("made", [of_50_records, compacted])
+def test_one_damaged_byte_anywhere_is_noticed_or_does_no_harm(made: Callable[[Path], Path], tmp_path: Path):
+    """Never is a ledger shorter without a word: the machine would stay drained (S12, S15)."""
+    file = made(tmp_path)
+    whole, records = file.read_bytes(), read_ledger(file).records
+    assert len(records) in (51, 1)
+    refused, last_line = 0, whole.rindex(b"\n", 0, -1) if len(records) > 1 else 0
+    for at, byte in enumerate(whole):
+        for other in {byte ^ (1 << at % 8)} | ({0, 10} - {byte} if at >= last_line else set()):
+            file.write_bytes(whole[:at] + bytes([other]) + whole[at + 1 :])
+            try:
+                assert read_ledger(file).records == records, (at, other)
+            except Damaged:
+                refused += 1
+    assert refused >= (len(whole) - len(records) - 1)
+
+
+def test_an_empty_file_is_no_ledger(tmp_path: Path):
+    """The agent gives a file its name when the first line is in it."""
+    (tmp_path / NAME).write_bytes(b"")
+    with pytest.raises(Damaged, match="line 1"):
+        Ledger(tmp_path)
+
+
+@pytest.mark.parametrize("line", [0, 1, 2, 3, 4])
+def test_a_damaged_line_stops_the_agent(tmp_path: Path, line: int):
     """A ledger with a hole could approve early, so a person must look (S12)."""
     file = written(tmp_path)
     lines = file.read_bytes().splitlines(keepends=True)
-    lines[line] = lines[line].replace(b"805C2F53", b"905C2F53")  # still good JSON
+    lines[line] = lines[line].replace(b"2026", b"2027").replace(b"1970", b"1971")  # still good JSON
     file.write_bytes(b"".join(lines))
     with pytest.raises(Damaged, match=f"line {line + 1}") as caught:
         Ledger(tmp_path)
@@ -74,9 +132,83 @@ def test_one_agent_at_a_time(tmp_path: Path):
     assert is_taken(tmp_path)
     with pytest.raises(Conflict, match="Another agent"):
         Ledger(tmp_path)
-    ledger.close()
+    asyncio.run(ledger.close())
     assert not is_taken(tmp_path)
-    Ledger(tmp_path).close()
+    asyncio.run(Ledger(tmp_path).close())
+
+
+def test_one_agent_at_a_time_whatever_is_removed(tmp_path: Path):
+    """The lock is on the directory; no file in it can be taken away to get past it (S12)."""
+    ledger = Ledger(tmp_path)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    with pytest.raises(Conflict, match="Another agent"):
+        Ledger(tmp_path)
+    asyncio.run(ledger.close())
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda file: file.unlink(),
+        lambda file: file.rename(file.with_name("elsewhere")),
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(file.read_bytes() + b"x"),
+        lambda file: (file.unlink(), file.write_bytes(b"somebody else's")),
+    ],
+)
+@pytest.mark.parametrize("looked_after", [True, False])
+def test_a_ledger_that_is_lost_while_the_agent_runs_is_written_anew(
+    harm: Callable[[Path], Any], looked_after: bool, tmp_path: Path
+):
+    """The agent knows what was in it; no record goes where nobody will find it (S13, S15, S32)."""
+    ledger, file = Ledger(tmp_path), tmp_path / NAME
+    append(ledger, *RECORDS[:2])
+    harm(file)
+    if looked_after:
+        asyncio.run(ledger.look_after())
+        assert read_cases(tmp_path) == ledger.cases
+    append(ledger, *RECORDS[2:])
+    asyncio.run(ledger.look_after())
+    assert ledger.times_lost == 1
+    asyncio.run(ledger.close())
+    assert read_cases(tmp_path)[ID].works["a"].state == "prepared"
+
+
+def test_a_state_directory_that_was_moved_is_not_written_to_any_more(tmp_path: Path):
+    """In the new one of that name another agent may run."""
+    state = tmp_path / "state"
+    ledger = Ledger(state)
+    state.rename(tmp_path / "old")
+    state.mkdir()
+    with pytest.raises(Misconfigured, match="moved away"):
+        asyncio.run(ledger.look_after())
+    with pytest.raises(Misconfigured):
+        append(ledger, RECORDS[0])
+    assert not list(state.iterdir())
+    asyncio.run(ledger.close())
+
+
+def test_a_slow_disk_holds_up_nothing_but_what_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The loop goes on with polls, ports and the timeouts of hooks."""
+    sync, may_end = os.fsync, threading.Event()
+
+    def slow(file: int) -> None:
+        assert may_end.wait(60)
+        sync(file)
+
+    async def scene() -> None:
+        ledger = Ledger(tmp_path)
+        monkeypatch.setattr(os, "fsync", slow)
+        writing = asyncio.ensure_future(ledger.append(seen()))
+        await asyncio.sleep(0.05)  # the loop turns
+        assert not ledger.cases and not writing.done()
+        may_end.set()
+        await writing
+        assert list(ledger.cases) == [ID]
+        await ledger.close()
+
+    asyncio.run(scene())
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
@@ -89,7 +221,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
 def test_a_full_disk_loses_nothing_that_was_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The record that found no room counts for nothing; when there is room again it can be written."""
     ledger = Ledger(tmp_path)
-    ledger.append(RECORDS[0])
+    append(ledger, RECORDS[0])
 
     write, room = os.write, [10]
 
@@ -101,10 +233,10 @@ def test_a_full_disk_loses_nothing_that_was_promised(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
         with pytest.raises(Misconfigured, match="No space left"):
-            ledger.append(RECORDS[1])
+            append(ledger, RECORDS[1])
     assert ledger.cases[ID].works == {}
-    ledger.append(RECORDS[1])
-    ledger.close()
+    append(ledger, RECORDS[1])
+    asyncio.run(ledger.close())
     assert read_cases(tmp_path)[ID].works["a"].state == "preparing"
 
 
@@ -113,7 +245,7 @@ def test_a_disk_that_becomes_read_only_in_the_middle_of_a_line_leaves_no_hole(
 ):
     """Half a line cannot even be taken back; that is done before the next one is written (S12)."""
     ledger = Ledger(tmp_path)
-    ledger.append(seen())
+    append(ledger, seen())
     write = os.write
 
     def half(file: int, data: bytes) -> int:
@@ -128,20 +260,20 @@ def test_a_disk_that_becomes_read_only_in_the_middle_of_a_line_leaves_no_hole(
         patched.setattr(os, "write", half)
         patched.setattr(os, "ftruncate", refuse)
         with pytest.raises(Misconfigured, match="Read-only"):
-            ledger.append(record("preparing", "a"))
-    ledger.append(record("preparing", "b"))
-    ledger.close()
-    assert [each.handler for each in read_ledger(tmp_path / NAME).records] == ["", "b"]
+            append(ledger, record("preparing", "a"))
+    append(ledger, record("preparing", "b"))
+    asyncio.run(ledger.close())
+    assert [each.handler for each in read_ledger(tmp_path / NAME).records] == ["", "", "b"]
 
 
 def test_a_long_life_stays_small(tmp_path: Path):
     """It is written anew, as what it all adds up to, before it grows without bound (S24)."""
     ledger = Ledger(tmp_path)
-    ledger.append(*RECORDS)
+    append(ledger, *RECORDS)
     for number in range(300):
-        ledger.append(record("note", "a", key="progress", value=f"{number:04}" * 500))
+        append(ledger, record("note", "a", key="progress", value=f"{number:04}" * 500))
     before = dict(ledger.cases)
-    ledger.close()
+    asyncio.run(ledger.close())
     assert (tmp_path / NAME).stat().st_size < COMPACT_ABOVE + 4096
     assert read_cases(tmp_path) == before
     assert not list(tmp_path.glob("*.new"))
@@ -150,7 +282,7 @@ def test_a_long_life_stays_small(tmp_path: Path):
 def test_no_room_to_write_it_anew_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The old file goes on, and every record counts."""
     ledger = Ledger(tmp_path)
-    ledger.append(seen(), record("preparing", "a"))
+    append(ledger, seen(), record("preparing", "a"))
     write = os.write
 
     def full(file: int, data: bytes) -> int:
@@ -160,9 +292,9 @@ def test_no_room_to_write_it_anew_is_no_loss(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(os, "write", full)
     for number in range(200):
-        ledger.append(record("note", "a", key="progress", value=f"{number:04}" * 500))
+        append(ledger, record("note", "a", key="progress", value=f"{number:04}" * 500))
     before = dict(ledger.cases)
-    ledger.close()
+    asyncio.run(ledger.close())
     assert (tmp_path / NAME).stat().st_size > COMPACT_ABOVE
     assert read_cases(tmp_path) == before and not list(tmp_path.glob("*.new"))
 
@@ -170,13 +302,13 @@ def test_no_room_to_write_it_anew_is_no_loss(tmp_path: Path, monkeypatch: pytest
 def test_closed_cases_are_forgotten_in_time(tmp_path: Path):
     """A person sees the last ones; the open one stays, however old (S24)."""
     ledger = Ledger(tmp_path)
-    ledger.append(seen(), record("preparing", "a"))
+    append(ledger, seen(), record("preparing", "a"))
     for number in range(60):
         other = event(event_id=f"E{number}")
-        ledger.append(seen(other), record("returning", of=other, reason="gone"))
+        append(ledger, seen(other), record("returning", of=other, reason="gone"))
     assert ID in ledger.cases and "E59" in ledger.cases and "E0" not in ledger.cases
     assert len(ledger.cases) < 30
-    ledger.close()
+    asyncio.run(ledger.close())
 
 
 def test_only_its_owner_can_read_it(tmp_path: Path):

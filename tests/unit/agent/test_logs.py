@@ -9,7 +9,7 @@ from duenotice.agent import logs
 from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.errors import Unavailable
-from tests.unit.agent.build import ID, record, seen
+from tests.unit.agent.build import ID, append, record, seen
 
 
 def lines(captured: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
@@ -34,7 +34,7 @@ def test_every_record_is_a_line_but_notes_are_not(capsys: pytest.CaptureFixture[
     """A handler may note what should not be read by everybody."""
     recorder = Recorder(Pretended({}))
     secret: LedgerRecord = record("note", "a", key="password", value="hunter2")
-    recorder.append(seen(), record("preparing", "a"), secret, record("failed", "a", reason="broken"))
+    append(recorder, seen(), record("preparing", "a"), secret, record("failed", "a", reason="broken"))
     shown = lines(capsys)
     assert [line["action"] for line in shown] == ["seen", "preparing", "failed"]
     assert shown[0]["event_id"] == ID and shown[0]["status"] == "Scheduled" and shown[2]["level"] == "error"

@@ -5,13 +5,13 @@ import pytest
 from duenotice.agent.cases import CLOSED_KEPT, LedgerRecord
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.errors import Misconfigured
-from tests.unit.agent.build import event, record, seen
+from tests.unit.agent.build import append, event, record, seen
 
 
 class FullDisk(Pretended):
     """A ledger that has no room."""
 
-    def append(self, *records: LedgerRecord) -> None:
+    async def append(self, *records: LedgerRecord) -> None:
         raise Misconfigured("The ledger cannot be written.", hint="Make room.")
 
 
@@ -19,7 +19,7 @@ def test_a_record_that_could_not_be_stored_is_neither_counted_nor_logged(capsys:
     """Nothing is done that is not in the ledger, and nobody is told of it (S15)."""
     recorder = Recorder(FullDisk({}))
     with pytest.raises(Misconfigured):
-        recorder.append(record("prepared", "a"))
+        append(recorder, record("prepared", "a"))
     assert (recorder.counters.records.total(), capsys.readouterr().err) == (0, "")
 
 
@@ -28,5 +28,5 @@ def test_a_dry_run_forgets_old_cases_as_the_ledger_does() -> None:
     pretended = Pretended({})
     for number in range(CLOSED_KEPT + 5):
         one = event(event_id=f"E{number}")
-        pretended.append(seen(one), record("returning", of=one, reason="gone"))
+        append(pretended, seen(one), record("returning", of=one, reason="gone"))
     assert list(pretended.cases) == [f"E{number}" for number in range(5, CLOSED_KEPT + 5)]

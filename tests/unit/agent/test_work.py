@@ -51,8 +51,8 @@ class Bench:
         pretended = Pretended(cases(*(begun or (seen(LONG),))))
         keep = pretended.append
 
-        def append(*records: LedgerRecord) -> None:
-            keep(*records)
+        async def append(*records: LedgerRecord) -> None:
+            await keep(*records)
             self.made += records
 
         pretended.append = append  # type: ignore[method-assign]
