@@ -63,6 +63,7 @@ def targets(world: "World") -> Iterator[str]:
         yield from (f"/v1/events/{event_id}", f"/v1/events/{event_id}/history", f"/v1/timeline/{event_id}")
     for plan_id in sorted(world.judge.plans)[:MOST]:
         yield from (f"/v1/maintenances/{plan_id}", f"/v1/maintenances/{plan_id}/outlook")
+        yield f"/v1/maintenances/{plan_id}/steps"
 
 
 async def sweep(world: "World", waits: bool) -> None:

@@ -117,7 +117,8 @@ class Machine:
 
     @property
     def records(self) -> list[LedgerRecord]:
-        return read_ledger(self.state / NAME).records
+        """Without the snapshot, which stands at the beginning for all that was before the file was begun."""
+        return [record for record in read_ledger(self.state / NAME).records if record.what != "snapshot"]
 
     @property
     def whats(self) -> list[str]:

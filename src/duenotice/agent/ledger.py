@@ -48,7 +48,7 @@ class Ledger:
         self.directory = directory
         self.cases: Cases = {}
         self.times_lost = 0
-        """How often the file was gone or not ours any more, and was written anew from memory."""
+        """How often the file was gone or not ours any more, and was written again from memory."""
         self._file, self._size = -1, 0
         self._is_torn = self._is_moved = False
         self._one_at_a_time = asyncio.Lock()
@@ -95,7 +95,7 @@ class Ledger:
                 await _in_thread(self._compact)
 
     async def look_after(self) -> None:
-        """See that the file is still there, and is ours; if not, write it anew."""
+        """See that the file is still there, and is ours; if not, write it again."""
         async with self._one_at_a_time:
             await _in_thread(self._keep)
 
@@ -111,7 +111,7 @@ class Ledger:
     def _make_good(self) -> None:
         """Before anything is written: do what a disk that failed has left to do, and see that the file is still ours.
 
-        If it was moved, removed or changed, it is written anew: we know all that was in it.
+        If it was moved, removed or changed, it is written again: memory has all that was in it.
         """
         found, mine = self.directory.stat(), os.fstat(self.lock)
         if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino):

@@ -70,7 +70,7 @@ class Recorder:
         if self._ledger.times_lost > self.times_lost:
             self.times_lost = self._ledger.times_lost
             hint = "Nothing is lost. Find out who moves, removes or changes files in the state directory."
-            log("ledger-lost", "error", error="The ledger was gone or changed; it was written anew.", hint=hint)
+            log("ledger-lost", "error", error="The ledger was gone or changed; it was written again.", hint=hint)
 
     async def _append(self, records: tuple[LedgerRecord, ...]) -> None:
         await self._ledger.append(*records)

@@ -46,7 +46,8 @@ def test_the_example_would_be_understood(path: tuple[str, ...], command: click.C
     if words[0] == "eval":
         words = shlex.split(words[1].strip("$()"))
     assert tuple(words[1 : 1 + len(path)]) == path
-    command.make_context(path[-1], words[1 + len(path) :])
+    # With the settings of duenotice: click keeps the help option of a command as the first context has it.
+    command.make_context(path[-1], words[1 + len(path) :], **duenotice.context_settings)
 
 
 @EACH
