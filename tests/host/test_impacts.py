@@ -87,7 +87,8 @@ def measured(service: HostService, event: str) -> float:
 
     def said() -> list[float]:
         lines = map(json.loads, service.log.read_text().splitlines())
-        return [float(one["seconds"]) for one in lines if (one["action"], one.get("event_id")) == ("impact-done", event)]
+        done = (one for one in lines if (one["action"], one.get("event_id")) == ("impact-done", event))
+        return [float(one["seconds"]) for one in done]
 
     return until(said, lambda: f"the log does not say that {event} is done: {service.log.read_text()}")[0]
 
