@@ -78,13 +78,16 @@ class ServeSettings(Struct, frozen=True):
         float, Meta(description="seconds by which a scope's first answer is late", ge=0, le=120)
     ] = 0.0
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
-    newer_versions_404: Annotated[bool, Meta(description="answer unknown newer api-versions with 404, not 400")] = False
+    newer_versions_400: Annotated[bool, Meta(description="answer unknown newer api-versions with 400, not 404")] = False
     leaf_json: Annotated[
         bool, Meta(description="answer a single instance value in JSON, not with 400, if format=text is missing")
     ] = False
     gone_approval: Annotated[
         Literal[200, 400], Meta(description="answer to an approval of an event that is gone: 200 or 400")
     ] = 200
+    host_failure_type: Annotated[
+        Literal["Reboot", "Redeploy"], Meta(description="type of the events of a host that has failed")
+    ] = "Reboot"
     user_operations_limit: Annotated[int, Meta(description="user operations scheduled at once; 0: no limit", ge=0)] = 0
     events_per_scope: Annotated[int, Meta(description="live events that one scope may have", ge=1, le=100_000)] = 1000
     document_kib: Annotated[
@@ -160,7 +163,8 @@ QUIRKS = (
     "approvals_throttle",
     "first_answer_delay",
     "first_answer_empty",
-    "newer_versions_404",
+    "newer_versions_400",
+    "host_failure_type",
     "leaf_json",
     "gone_approval",
     "fault",

@@ -153,14 +153,14 @@ def test_A04_every_version_is_served(shared: Node, version: str):
         "?api-version=2020-07-01x",
         "?api-version=20200701",
         "?api-version=2018-01-01",
-        "?api-version=2099-01-01",
+        "?api-version=2016-01-01",
         "?api-version=latest",
         "?api-version={latest}",
         "?api-version=%7Blatest%7D",
     ],
 )
 def test_A04_a_missing_or_unknown_version_is_refused(shared: Node, method: str, query: str):
-    """A missing, malformed, unknown or "latest" api-version is refused, and the newest ones are named."""
+    """A missing, malformed, old or "latest" api-version is refused, and the newest ones are named."""
     answer = shared.raw("me", wire(f"{method} /metadata/scheduledevents{query} HTTP/1.1", "Host: a", "Metadata: true"))
     assert answer.status == 400
     error = answer.json()
@@ -169,11 +169,54 @@ def test_A04_a_missing_or_unknown_version_is_refused(shared: Node, method: str, 
     assert error["newest-versions"] == NEWEST_VERSIONS
 
 
-def test_A04_a_setting_makes_newer_versions_not_found():
-    """With a setting on, versions newer than ours are 404, so that a probing client finds the newest."""
-    expected = {"2099-12-31": 404, "2020-07-02": 404, "2020-07-01": 200, "2018-01-01": 400, "latest": 400}
-    with Node(DEMO, newer_versions_404=True) as node:
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("version", ["2020-07-02", "2024-07-09", "2099-12-31"])
+def test_A04_a_newer_version_is_not_found_so_that_a_probing_client_asks_for_an_older_one(
+    shared: Node, method: str, version: str
+):
+    """A well-formed date that is newer than all we know is 404, and the newest one that there is is named."""
+    line = f"{method} /metadata/scheduledevents?api-version={version} HTTP/1.1"
+    answer = shared.raw("me", wire(line, "Host: a", "Metadata: true"))
+    assert (answer.status, answer.json()) == (404, {"error": "Not found. The newest api-version here is 2020-07-01."})
+
+
+def test_A04_a_newer_version_of_instance_data_is_refused_with_those_that_there_are(shared: Node):
+    """A client that asks /metadata/instance for a version of the future chooses from the newest-versions."""
+    line = "GET /metadata/instance?api-version=2099-01-01 HTTP/1.1"
+    answer = shared.raw("me", wire(line, "Host: a", "Metadata: true"))
+    assert (answer.status, len(answer.json()["newest-versions"])) == (400, 3)
+
+
+def test_A04_a_setting_refuses_newer_versions_as_it_refuses_the_others():
+    """With a setting on, versions newer than ours are 400."""
+    expected = {"2099-12-31": 400, "2020-07-02": 400, "2020-07-01": 200, "2018-01-01": 400, "latest": 400}
+    with Node(DEMO, newer_versions_400=True) as node:
         assert {version: node.get("me", version).status for version in expected} == expected
+
+
+# A14
+
+
+@pytest.mark.parametrize("version", ["", "?", "?api-version=2017-03-01", "?api-version=2020-07-01", "?api-version=x"])
+def test_A14_the_path_of_2016_answers_and_approves_as_the_preview(node: Node, version: str):
+    """/metadata/latest/scheduledevents is api-version 2017-03-01: no header, names with an underscore, ISO 8601."""
+    target = f"/metadata/Latest/scheduledEvents{version}"
+    node.enable("me")
+    event_id = node.schedule("Reboot", "me")
+    document = node.raw("me", wire(f"GET {target} HTTP/1.1", "Host: a"))
+    assert (document.status, document.body) == (200, node.get("me", "2017-03-01", headers={}).body)
+    assert b'"Resources":["_me"]' in document.body
+    body = start_requests(event_id)
+    answer = node.raw("me", wire(f"POST {target} HTTP/1.1", "Host: a", f"Content-Length: {len(body)}", body=body))
+    assert (answer.status, node.statuses("me")) == (200, ["Started"])
+
+
+def test_A14_there_is_nothing_else_under_that_path(shared: Node):
+    """Other paths under /metadata/latest are unknown, and the answer names those that there are."""
+    for path in ("/metadata/latest", "/metadata/latest/instance", "/metadata/latest/scheduledevents/x"):
+        answer = shared.raw("me", wire(f"GET {path} HTTP/1.1", "Host: a", "Metadata: true"))
+        assert answer.status == 404
+        assert "Ask for /metadata/scheduledevents" in answer.json()["error"]
 
 
 # A05
@@ -569,6 +612,12 @@ def test_A12_the_instance_document_describes_the_vm(vm: str, said: dict[str, str
     """A VM is told its name, place, group, domains, size, system and tags."""
     with Node(ONE_OF_EACH) as node:
         assert compute(node, vm).items() >= said.items()
+
+
+def test_A12_the_profile_of_the_system_says_that_there_is_no_password(shared: Node):
+    """cloud-init reads osProfile.disablePasswordAuthentication, and reads it as a text."""
+    profile = {"adminUsername": "", "computerName": "me", "disablePasswordAuthentication": "true"}
+    assert compute(shared, "me")["osProfile"] == profile
 
 
 def test_A12_ids_tell_vms_and_placement_groups_apart():

@@ -233,6 +233,19 @@ def test_D04_a_failure_that_has_happened_is_born_started(node: Node):
     assert node.events("db-1") == []
 
 
+def test_D04_a_setting_makes_such_an_event_a_redeploy():
+    """With a setting on, a host that has failed gives its VMs a Redeploy, and they come up on another host."""
+    with Node(DEMO, host_failure_type="Redeploy") as node:
+        node.enable("db-1")
+        node.operate("/v1/hosts/host-2/fail")
+        event = node.event("db-1")
+        assert (event["EventType"], event["EventStatus"]) == ("Redeploy", "Started")
+        assert event["Description"] == "Virtual machine has encountered a failure."
+        node.advance("10m")
+        assert node.events("db-1") == []
+        assert node.operator("GET", "/v1/vms/db-1").json()["host"] != "host-2"
+
+
 def test_D04_a_failure_replaces_its_prediction(node: Node):
     """A failure that comes before its predicted move takes the move's place."""
     node.enable("db-1")

@@ -226,8 +226,8 @@ def test_H07_late_answer_is_given_up_in_time_and_had_at_the_next_try(connect: Co
 
 def test_H01_every_newer_client_still_knows_an_older_service(connect: Connect):
     """A04: a service that answers 404 to newer versions and one that answers 400 are asked in a version they have."""
-    for newer_404 in (True, False):
-        with Node(DEMO, newer_versions_404=newer_404) as node:
+    for newer_400 in (True, False):
+        with Node(DEMO, newer_versions_400=newer_400) as node:
             assert vm(connect, node, "me").document().incarnation == 0
 
 

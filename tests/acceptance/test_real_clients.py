@@ -237,6 +237,18 @@ def test_dask_reads_strict_rfc_1123(node: Node):
     assert not_before == node.now() + timedelta(seconds=30)
 
 
+def test_a_handler_that_asks_for_the_newest_version_first(node: Node):
+    """OpenShift's termination handler asks for 2024-07-09, asks for an older one at 404, and ends at anything else.
+
+    Then it polls until a Preempt names its VM. It approves nothing.
+    """
+    assert node.get("render-0", "2024-07-09").status == 404
+    assert node.document("render-0", "2020-07-01")["Events"] == []
+    node.operate("/v1/vms/render-0/evict")
+    event = node.event("render-0", "2020-07-01")
+    assert (event["EventType"], event["EventStatus"], event["Resources"]) == ("Preempt", "Scheduled", ["render-0"])
+
+
 @pytest.mark.parametrize(
     ("version", "keys"),
     [

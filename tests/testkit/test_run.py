@@ -39,8 +39,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "silent": ("run", "--report", "{folder}/silent.xml", "--", "true"),
     "nobody": ("check", "--metadata-listen", "127.0.0.1:0", "--for", "300ms", "--allow-untried"),
     "faulty": ("run", "--patience", "1s", "--fault", "500", "-o", "json", *client()),
-    "probes": ("run", *SHORT, "-o", "json", *client("probes")),
-    "probes, 404": ("run", *SHORT, "--newer-versions-404", "--strict", "-o", "json", *client("probes")),
+    "probes, 400": ("run", *SHORT, "--newer-versions-400", "-o", "json", *client("probes")),
+    "probes": ("run", *SHORT, "--strict", "-o", "json", *client("probes")),
 }
 CHECKS: dict[str, tuple[str, ...]] = {
     "checked": ("once", *SHORT, "--for", "40s", "-o", "json"),
@@ -163,10 +163,10 @@ def test_a_tour_that_ended_early_is_not_a_pass(runs: Runs) -> None:
 
 def test_the_quirks_of_serve_are_there_too(runs: Runs) -> None:
     """Some clients do not even start where an api-version of the future is not 404."""
-    without, with_quirk = runs["probes"].result(), runs["probes, 404"].result()
-    assert (without.code, outcomes(without)["alive"]) == (1, "failed")
-    assert (with_quirk.code, json.loads(with_quirk.out)["passes"]) == (0, True), with_quirk
-    assert "failed" not in outcomes(with_quirk).values()
+    without, with_quirk = runs["probes"].result(), runs["probes, 400"].result()
+    assert (without.code, json.loads(without.out)["passes"]) == (0, True), without
+    assert "failed" not in outcomes(without).values()
+    assert (with_quirk.code, outcomes(with_quirk)["alive"]) == (1, "failed")
     faulty = outcomes(runs["faulty"].result())
     assert (faulty["errors"], faulty["pace"], faulty["tour"]) == ("passed", "passed", "failed")
 

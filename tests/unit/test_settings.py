@@ -16,6 +16,7 @@ from duenotice.settings import (
 )
 
 CHOICES = {
+    "host_failure_type": "Redeploy",
     "gone_approval": "400",
     "log_format": "json",
     "impact": "command",
@@ -44,7 +45,7 @@ class TestRows:
         assert [row.name for row in rows() if row.is_switch] == [
             "share_port",
             "first_answer_empty",
-            "newer_versions_404",
+            "newer_versions_400",
             "leaf_json",
             "deletes_together",
             "libvirt_undefine",

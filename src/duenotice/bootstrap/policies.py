@@ -2,6 +2,7 @@
 
 from duenotice import settings as s
 from duenotice.clock import Clock, micros
+from duenotice.domain.event import EventType
 from duenotice.domain.policy import Policy
 
 
@@ -16,6 +17,7 @@ def policy_of(settings: s.ServeSettings, clock: Clock) -> Policy:
         impact_attempts=settings.impact_attempts,
         deletes_together=settings.deletes_together,
         takes_gone_approvals=settings.gone_approval == 200,
+        host_failure_type=EventType(settings.host_failure_type.lower()),
         live_migration_lasts=micros(settings.live_migration_lasts),
         maintenance_lasts=micros(settings.maintenance_lasts),
         removal_lasts=micros(settings.removal_lasts),

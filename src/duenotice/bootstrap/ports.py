@@ -30,7 +30,7 @@ def metadata_options(settings: s.ServeSettings) -> MetadataOptions:
         max_connections_per_address=settings.connections_per_address,
         first_answer_delay=settings.first_answer_delay,
         first_answer_empty=settings.first_answer_empty,
-        newer_versions_404=settings.newer_versions_404,
+        newer_versions_400=settings.newer_versions_400,
         leaf_json=settings.leaf_json,
         fault_seconds=settings.fault_seconds,
     )

@@ -28,7 +28,7 @@ _SAME = (
     "connections_per_address",
     "first_answer_delay",
     "first_answer_empty",
-    "newer_versions_404",
+    "newer_versions_400",
     "leaf_json",
     "watchdog",
     "log_format",

@@ -60,7 +60,7 @@ def fail_host(state: State, command: c.FailHost, now: Instant, policy: Policy) -
     for (scope, _), hit in groupby(in_order(vms, key=_by_domain), key=_by_domain):
         for together in chunks(hit, MOST_RESOURCES):
             event_id = fresh_id(state, derived(command.seed, f"{scope}/{together[0].name}"))
-            event = event_on(together, EventType.REBOOT, Cause.HOST_FAILURE, event_id, now)
+            event = event_on(together, policy.host_failure_type, Cause.HOST_FAILURE, event_id, now)
             changes.append(t.EventRaised(started(event.with_(host=host.name), Act.HAPPEN, now, policy)))
     return changes
 

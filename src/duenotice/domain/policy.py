@@ -35,6 +35,9 @@ class Policy(Struct, frozen=True):
     takes_gone_approvals: bool = True
     """An approval of an event that is gone is taken, without effect, and not refused (C03)."""
 
+    host_failure_type: EventType = EventType.REBOOT
+    """The type of the events of a host that has failed (D04)."""
+
     live_migration_lasts: int = 300 * MICROS
     maintenance_lasts: int = 600 * MICROS
     removal_lasts: int = 30 * MICROS

@@ -16,8 +16,8 @@ class MetadataOptions:
     default_vm: str | None = None
     """The VM that callers from unknown addresses count as (A09)."""
 
-    newer_versions_404: bool = False
-    """Answer 404 to api-versions newer than all we know (A04)."""
+    newer_versions_400: bool = False
+    """Answer 400, not 404, to polls in api-versions newer than all we know (A04)."""
 
     first_answer_delay: float = 0.0
     """How late the answer is that turns a scope on (F01)."""

@@ -1,7 +1,7 @@
 """Which request asks what: the table of paths, and the checks that need no caller, in their order (A02-A07)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.queries import is_newer, parse_query, parse_tags, parse_wait
@@ -19,13 +19,18 @@ _NODE_FETCH = {"sec-fetch-mode": ["cors"]}
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path: what each method asks, which api-versions it knows, which of them need no header (A03)."""
+    """One path: what each method asks, which api-versions it knows, which of them need no header (A03).
+
+    With `version` it answers in that one, whatever the query says.
+    """
 
     asks: Mapping[str, Callable[["Target"], Question]]
     versions: tuple[str, ...] = ()
     newest: tuple[str, ...] = ()
     headerless: frozenset[str] = frozenset()
     has_children: bool = False
+    newer_is_not_found: bool = False
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Target:
     @property
     def version(self) -> str:
         """The api-version asked for."""
-        return self.parameter("api-version")
+        return self.route.version or self.parameter("api-version")
 
 
 def _poll(target: Target) -> Question:
@@ -71,25 +76,29 @@ def _list_versions(target: Target) -> Question:
     return ListVersions()
 
 
+_EVENTS = Route(
+    {"GET": _poll, "POST": _approve},
+    versions=tuple(BY_NAME),
+    newest=NEWEST_NAMES,
+    headerless=frozenset(version.name for version in API_VERSIONS if not version.needs_header),
+    newer_is_not_found=True,
+)
 ROUTES = {
-    "/metadata/scheduledevents": Route(
-        {"GET": _poll, "POST": _approve},
-        versions=tuple(BY_NAME),
-        newest=NEWEST_NAMES,
-        headerless=frozenset(version.name for version in API_VERSIONS if not version.needs_header),
-    ),
+    "/metadata/scheduledevents": _EVENTS,
     "/metadata/instance": Route(
         {"GET": _describe}, versions=ANSWERED_VERSIONS, newest=INSTANCE_VERSIONS[:-4:-1], has_children=True
     ),
     "/metadata/versions": Route({"GET": _list_versions}),
 }
+OLD_ROUTES = {"/metadata/latest/scheduledevents": replace(_EVENTS, version=API_VERSIONS[0].name)}
+"""The path of the preview of 2016, which had no api-version (A14)."""
 
 
 class Router:
     """Turns heads into asks; what may be refused without knowing the caller is refused here."""
 
     def __init__(self, options: MetadataOptions) -> None:
-        unknown_version = _newer_is_not_found if options.newer_versions_404 else _unknown_version
+        unknown_version = _unknown_version if options.newer_versions_400 else _newer_is_not_found
         self._checks: tuple[Callable[[Target], Answer | None], ...] = (
             _other_method,
             _relayed,
@@ -112,7 +121,10 @@ class Router:
 
 def _target(head: RequestHead) -> Target | None:
     """The row of the table for a path, in any case and with one slash at its end or none (A02)."""
-    parts = head.path.lower().removesuffix("/").split("/")
+    path = head.path.lower().removesuffix("/")
+    if (old := OLD_ROUTES.get(path)) is not None:
+        return Target(old, head, (), parse_query(head.query))
+    parts = path.split("/")
     route = ROUTES.get("/".join(parts[:3]))
     children = tuple(parts[3:])
     if route is None or (children and not route.has_children):
@@ -157,7 +169,7 @@ def _unknown_version(target: Target) -> Answer | None:
 
 
 def _newer_is_not_found(target: Target) -> Answer | None:
-    """A04: one real client probes for the newest version by asking until it is no longer 404."""
-    if target.route.versions and is_newer(target.version, target.route.versions):
+    """A04: real clients take 404 as "not here yet", and ask for an older version; anything else ends them."""
+    if target.route.newer_is_not_found and is_newer(target.version, target.route.versions):
         return error(404, f"Not found. The newest api-version here is {target.route.newest[0]}.")
     return _unknown_version(target)

@@ -106,7 +106,7 @@ def _compute(vm: Vm, group: Group | None, site: Site) -> dict[str, Node]:
         "location": site.location,
         "name": vm.name,
         "offer": "",
-        "osProfile": {"adminUsername": "", "computerName": vm.name},
+        "osProfile": {"adminUsername": "", "computerName": vm.name, "disablePasswordAuthentication": "true"},
         "osType": vm.os,
         "placementGroupId": _placement_group_id(vm),
         "plan": {"name": "", "product": "", "publisher": ""},

@@ -18,7 +18,7 @@ from duenotice.domain.commands import (
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Condition
 from duenotice.domain.policy import Policy
-from duenotice.domain.transitions import EventCancelled, HostsPut
+from duenotice.domain.transitions import EventCancelled, EventRaised, HostsPut
 from duenotice.errors import Conflict, NotFound, Refused
 from tests.unit.domain.build import (
     DAY,
@@ -184,6 +184,12 @@ class TestFailedHost:
             assert (event.started_at, event.impact_ends) == (NOW.at, NOW.steady + 600 * SECOND)
             assert event.description == "Virtual machine has encountered a failure."
         assert state.fleet.hosts["host-1"].condition is Condition.FAILED
+
+    def test_their_type_is_a_setting(self) -> None:
+        state = listening()
+        changes = do(state, FailHost("host-1", SEED), policy=Policy(host_failure_type=REDEPLOY))
+        events = [change.event for change in changes if isinstance(change, EventRaised)]
+        assert {(event.type, event.phase) for event in events} == {(REDEPLOY, Phase.STARTED)}
 
     def test_what_was_predicted_has_come_true_and_waits_no_more(self) -> None:
         state = listening()

@@ -55,7 +55,7 @@ def test_every_version_is_known_to_get_and_post(version) -> None:
     assert asked("POST", f"{EVENTS}?api-version={version.name}").question == LetStart()
 
 
-@pytest.mark.parametrize("version", ["", "latest", "{latest}", "2020-07-02", "2020-07-01x", "2999-01-01", "x"])
+@pytest.mark.parametrize("version", ["", "latest", "{latest}", "2020-06-30", "2020-07-01x", "2016-01-01", "x"])
 def test_any_other_version_is_refused_with_the_newest_ones(version: str) -> None:
     status, body = refusal("GET", f"{EVENTS}?api-version={version}")
     assert status == 400
@@ -64,12 +64,13 @@ def test_any_other_version_is_refused_with_the_newest_ones(version: str) -> None
     assert refusal("GET", EVENTS) == (status, body)
 
 
-def test_versions_of_the_future_can_be_made_404() -> None:
-    options = MetadataOptions(newer_versions_404=True)
-    assert refusal("GET", f"{EVENTS}?api-version=2999-01-01", options=options)[0] == 404
-    assert refusal("GET", f"{INSTANCE}?api-version=2999-01-01", options=options)[0] == 404
+def test_versions_of_the_future_are_404_for_events_and_can_be_made_400() -> None:
+    options = MetadataOptions(newer_versions_400=True)
+    future = f"{EVENTS}?api-version=2999-01-01"
+    assert [refusal("GET", future)[0], refusal("GET", future, options=options)[0]] == [404, 400]
+    assert refusal("GET", f"{INSTANCE}?api-version=2999-01-01")[0] == 400
     for version in ("2016-01-01", "latest", ""):
-        assert refusal("GET", f"{EVENTS}?api-version={version}", options=options)[0] == 400
+        assert refusal("GET", f"{EVENTS}?api-version={version}")[0] == 400
     assert asked("GET", f"{EVENTS}?api-version=2020-07-01", options=options).question == Poll(NEWEST)
 
 
