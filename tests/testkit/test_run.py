@@ -39,6 +39,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "silent": ("run", "--report", "{folder}/silent.xml", "--", "true"),
     "nobody": ("check", "--metadata-listen", "127.0.0.1:0", "--for", "300ms", "--allow-untried"),
     "faulty": ("run", "--patience", "1s", "--fault", "500", "-o", "json", *client()),
+    "hostname": ("run", *SHORT, "--vm", "node-7", "-o", "json", *client("hostname")),
     "probes, 400": ("run", *SHORT, "--newer-versions-400", "-o", "json", *client("probes")),
     "probes": ("run", *SHORT, "--strict", "-o", "json", *client("probes")),
 }
@@ -119,6 +120,14 @@ def test_approvals_that_were_refused_are_not_counted_as_approvals(runs: Runs) ->
     """They are counted beside them."""
     seen = json.loads(runs["refused"].result().out)["seen"]
     assert (seen["approvals"], seen["approvals_not_taken"]) == (0, 2)
+
+
+def test_a_client_that_knows_itself_by_its_hostname_sees_its_events(runs: Runs) -> None:
+    """The machine inside has the name of the VM, also for a program that is started again."""
+    done = runs["hostname"].result()
+    verdict = json.loads(done.out)
+    assert (done.code, verdict["passes"], verdict["seen"]["vm"]) == (0, True, "node-7"), done
+    assert verdict["seen"]["approvals"] >= 3
 
 
 def test_a_scenario_is_played_with_the_client_beside_it(runs: Runs) -> None:
@@ -232,7 +241,7 @@ def test_the_world_outside_can_be_reached_when_asked_for(tmp_path: Path) -> None
 def test_an_ordinary_user_can_make_the_sandbox() -> None:
     """No privilege is needed: user and network namespaces are enough."""
     setpriv, python = require_program("setpriv", "util-linux"), "/usr/bin/python3"
-    code = "import socket; socket.create_connection(('169.254.169.254', 80), 5); print('reached')"
+    code = "import socket; socket.create_connection(('169.254.169.254', 80), 5); print(socket.gethostname())"
     source = Path(__file__).parents[2] / "src"
     inside = [python, "-m", "duenotice.testkit.inside"]
     ours, theirs = socket.socketpair()
@@ -242,7 +251,7 @@ def test_an_ordinary_user_can_make_the_sandbox() -> None:
     try:
         command = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", *inside]
         process = subprocess.Popen(
-            [*command, str(theirs.fileno()), "", python, "-c", code],
+            [*command, str(theirs.fileno()), "node-7", "", python, "-c", code],
             pass_fds=[theirs.fileno()],
             env={"PYTHONPATH": str(copied), "PATH": os.environ["PATH"]},
             stdout=subprocess.PIPE,
@@ -255,7 +264,7 @@ def test_an_ordinary_user_can_make_the_sandbox() -> None:
         with socket.socket(fileno=descriptors[0]):
             ours.sendall(b"go")
             out, _ = process.communicate(timeout=20)
-        assert out == b"reached\n"
+        assert out == b"node-7\n"
     finally:
         shutil.rmtree(copied)
         ours.close()

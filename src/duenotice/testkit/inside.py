@@ -1,4 +1,5 @@
-"""Runs a program in a network of its own, where 169.254.169.254:80 is ours; run as a child, by `sandbox`.
+"""Runs a program in a network of its own, where 169.254.169.254:80 is ours, on a machine that has the VM's name; run as
+a child, by `sandbox`.
 
 Needs no privileges: a user namespace of the same user makes the network namespace ours. The listening sockets are made
 in here, where they belong to the new network, and handed out to the parent, who answers them. Standard library only,
@@ -20,25 +21,27 @@ METADATA_ADDRESS = "169.254.169.254"
 METADATA_PORT = 80
 BACKLOG = 128
 JOIN = "join"
-NAMESPACES = ("user", "net")
+NAMESPACES = ("user", "net", "uts")
 
-_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWUTS = 0x10000000, 0x40000000, 0x04000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
 _IFF_UP = 1
 
 
 def main(arguments: list[str]) -> None:
-    """`FD PORT,PORT… PROGRAM ARGUMENT…`: the result is sent over the socket FD, which is then the leash.
+    """`FD NAME PORT,PORT… PROGRAM ARGUMENT…`: the result is sent over the socket FD, which is then the leash.
 
-    `FD join FD FD PROGRAM ARGUMENT…`: run the program once more, where it was before.
+    `FD join FD FD FD PROGRAM ARGUMENT…`: run the program once more, where it was before.
     """
     parent = socket.socket(fileno=int(arguments[0]))
     if arguments[1] == JOIN:
-        _join([int(descriptor) for descriptor in arguments[2:4]])
-        keep(parent, arguments[4:])
-    ports = [int(port) for port in arguments[1].split(",") if port]
+        program = 2 + len(NAMESPACES)
+        _join([int(descriptor) for descriptor in arguments[2:program]])
+        keep(parent, arguments[program:])
+    ports = [int(port) for port in arguments[2].split(",") if port]
     try:
         _enter()
+        socket.sethostname(arguments[1])  # many clients look for their hostname in Resources
         listening = [_listen(METADATA_ADDRESS, METADATA_PORT), *_relays(ports)]
     except OSError as error:
         parent.sendall(json.dumps({"error": f"{error.strerror or error}"}).encode())
@@ -50,7 +53,7 @@ def main(arguments: list[str]) -> None:
         one.close()
     if parent.recv(2) != b"go":
         sys.exit(CANNOT_RUN)
-    keep(parent, arguments[2:])
+    keep(parent, arguments[3:])
 
 
 def _join(namespaces: list[int]) -> None:
@@ -67,7 +70,7 @@ def _call(name: str, *arguments: int) -> None:
 
 def _enter() -> None:
     user, group = os.getuid(), os.getgid()
-    _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
+    _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWUTS)
     Path("/proc/self/setgroups").write_text("deny")
     # The same user as outside: the program sees no difference, and loses our powers over the network when it begins.
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")

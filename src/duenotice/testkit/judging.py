@@ -83,9 +83,9 @@ class Program:
 def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdict:
     """Judge a program that is run where 169.254.169.254 is ours; if that is not possible, through a proxy."""
     try:
-        box = sandbox.sandboxed(program, network)
+        box = sandbox.sandboxed(program, _vm(plan), network)
     except Unavailable as problem:
-        told = "The program gets http_proxy instead. A program that ignores it will not find us."
+        told = "The program gets http_proxy instead, and keeps its hostname. A program that ignores it will not find us."
         tell(f"{problem.message} {told}")
         return run_by_proxy(program, plan, tell)
     try:

@@ -1,6 +1,6 @@
 """Runs a program, unchanged and unprivileged, where 169.254.169.254:80 is answered by a service of ours.
 
-The program gets a network of its own. What listens on this machine's loopback can be reached from in there on the same
+The program gets a network of its own, and a machine with the name of its VM. What listens on this machine's loopback can be reached from in there on the same
 ports; the world outside only if asked for, and if slirp4netns is there. Where the kernel allows no such network, the
 program is run with `http_proxy` set instead, which most clients honour.
 """
@@ -53,11 +53,12 @@ class Sandboxed(NamedTuple):
     """A program that is ready to begin; `metadata` is the socket to answer, `relays` lead to ports of this machine."""
 
     program: Sequence[str]
+    hostname: str
     kept: Kept
     metadata: socket.socket
     relays: list[socket.socket]
     namespaces: list[int]
-    """The open files of its user and its network, by which another process can join them."""
+    """The open files of its user, network and hostname, by which another process can join them."""
     slirp: Kept | None = None
 
     def begin(self) -> None:
@@ -67,7 +68,7 @@ class Sandboxed(NamedTuple):
     def begin_again(self) -> Kept:
         """Run the program once more, in the same network."""
         arguments = [inside.JOIN, *map(str, self.namespaces), *self.program]
-        return _kept(_INSIDE, arguments, os.environ, *self.namespaces)
+        return _kept(_INSIDE, arguments, _environment(self.hostname), *self.namespaces)
 
     def end(self) -> None:
         """End the program, and take down what was needed for it."""
@@ -78,11 +79,11 @@ class Sandboxed(NamedTuple):
             self.slirp.stop()
 
 
-def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
+def sandboxed(program: Sequence[str], hostname: str, network: bool = False) -> Sandboxed:
     """A program in a network of its own, not begun yet; raises Unavailable where that is not possible."""
     _require(program)
     ports = ",".join(str(port) for port in loopback_ports())
-    kept = _kept(_INSIDE, [ports, *program], os.environ)
+    kept = _kept(_INSIDE, [hostname, ports, *program], _environment(hostname))
     kept.leash.settimeout(STARTING_SECONDS)
     try:
         word, descriptors, *_ = socket.recv_fds(kept.leash, LARGEST_WORD, MOST_SOCKETS + len(inside.NAMESPACES))
@@ -101,7 +102,7 @@ def sandboxed(program: Sequence[str], network: bool = False) -> Sandboxed:
     except BaseException:
         kept.stop()
         raise
-    return Sandboxed(program, kept, metadata, relays, descriptors[count:], slirp)
+    return Sandboxed(program, hostname, kept, metadata, relays, descriptors[count:], slirp)
 
 
 def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> Kept:
@@ -127,6 +128,11 @@ def _kept(
     )
     theirs.close()
     return Kept(process, ours)
+
+
+def _environment(hostname: str) -> dict[str, str]:
+    """What a shell has told us of this machine's name is not true in there."""
+    return {**os.environ, **({"HOSTNAME": hostname} if "HOSTNAME" in os.environ else {})}
 
 
 def _require(program: Sequence[str]) -> None:
