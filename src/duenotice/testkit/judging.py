@@ -85,7 +85,7 @@ def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdic
     try:
         box = sandbox.sandboxed(program, _vm(plan), network)
     except Unavailable as problem:
-        told = "The program gets http_proxy instead, and keeps its hostname. A program that ignores it will not find us."
+        told = "The program keeps its hostname and gets http_proxy. A program that ignores it will not find us."
         tell(f"{problem.message} {told}")
         return run_by_proxy(program, plan, tell)
     try:

@@ -1,8 +1,8 @@
 """Runs a program, unchanged and unprivileged, where 169.254.169.254:80 is answered by a service of ours.
 
-The program gets a network of its own, and a machine with the name of its VM. What listens on this machine's loopback can be reached from in there on the same
-ports; the world outside only if asked for, and if slirp4netns is there. Where the kernel allows no such network, the
-program is run with `http_proxy` set instead, which most clients honour.
+The program gets a network of its own, on a machine that has the name of its VM. What listens on this machine's loopback
+can be reached from in there on the same ports; the world outside only if asked for, and if slirp4netns is there. Where
+the kernel allows no such network, the program is run with `http_proxy` set instead, which most clients honour.
 """
 
 import asyncio
