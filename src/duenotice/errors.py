@@ -5,6 +5,7 @@ DuenoticeError
 │   ├── NotFound       the thing named does not exist
 │   └── Conflict       it clashes with what is already there
 ├── Malformed          the bytes are wrong
+│   └── TooLarge       there are too many of them
 ├── Unavailable        a disk or another service failed; `retry_after` says when to try again
 ├── Misconfigured      a setting or a file is wrong; names key and file
 │   └── Damaged        stored data cannot be trusted
@@ -67,6 +68,10 @@ class Conflict(Refused):
 
 class Malformed(DuenoticeError):
     """The input could not be understood."""
+
+
+class TooLarge(Malformed):
+    """The input is larger than it may be."""
 
 
 class Unavailable(DuenoticeError):

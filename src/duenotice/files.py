@@ -23,6 +23,39 @@ def make_directory(directory: Path) -> None:
                 sync_directory(each.parent)
 
 
+def check_ours(directory: Path, *secrets: str) -> None:
+    """Refuse a directory that others may write to, or that has something of theirs: what we believe stands in it.
+
+    What is secret in it nobody else may read. Root may have put things there, and so may members of our own group if it
+    is the group's: Kubernetes mounts volumes like that. What cannot be looked at is refused by who opens it.
+    """
+    with suppress(OSError):
+        for path in (directory.resolve(), *sorted(directory.iterdir())):
+            found = path.lstat()
+            bits = 0o777 if path.name in secrets else 0o222
+            is_open = found.st_mode & bits & _others(found) and not stat.S_ISLNK(found.st_mode)
+            if is_open or not _has_our_owner(found):
+                what, mode = ("used", "0600") if path.name in secrets else ("changed", "go-w")
+                raise Misconfigured(
+                    f"{path} could be {what} by others: {_told(found)}.",
+                    hint=f"If nobody else has changed anything there: chown it to user {os.geteuid()}, chmod {mode}. "
+                    "Else use another data directory.",
+                )
+
+
+def _has_our_owner(found: os.stat_result) -> bool:
+    return found.st_uid in (0, os.geteuid())
+
+
+def _others(found: os.stat_result) -> int:
+    """The bits of a mode that are about others than us."""
+    return 0o007 if found.st_gid == os.getegid() else 0o077
+
+
+def _told(found: os.stat_result) -> str:
+    return f"user {found.st_uid}, mode {stat.S_IMODE(found.st_mode):04o}"
+
+
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory survive power loss (S5)."""
     file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -66,9 +99,9 @@ class SecretFile:
             return ""
         with os.fdopen(file, "rb") as opened:
             found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            if not stat.S_ISREG(found.st_mode) or not _has_our_owner(found) or found.st_mode & _others(found):
                 raise Misconfigured(
-                    f"{self._path} is not ours alone: user {found.st_uid}, mode {stat.S_IMODE(found.st_mode):04o}.",
+                    f"{self._path} is not ours alone: {_told(found)}.",
                     hint=f"Do this as its owner. If nobody else has put it there: chown it to user {os.geteuid()}, "
                     "chmod 0600. Else remove it, and a new one is made.",
                 )

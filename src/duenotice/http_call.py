@@ -69,7 +69,7 @@ async def call(
     url: str,
     *,
     method: str = "GET",
-    body: bytes = b"",
+    body: bytes | bytearray = b"",
     headers: Mapping[str, str] | None = None,
     timeout: float | None = 10.0,
     trust: ssl.SSLContext | None = None,
@@ -99,7 +99,7 @@ async def call(
         raise Unavailable(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
 
 
-def _request(target: HttpTarget, method: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+def _request(target: HttpTarget, method: str, body: bytes | bytearray, headers: Mapping[str, str]) -> bytes:
     host = f"[{target.host}]" if ":" in target.host else target.host
     whole = {"Host": f"{host}:{target.port}", "Connection": "close", "Content-Length": str(len(body)), **headers}
     for name, value in whole.items():

@@ -71,7 +71,7 @@ def test_a_secret_is_not_kept_for_a_second_answer(node: Node) -> None:
 
 def test_a_body_beyond_all_use_is_refused(node: Node) -> None:
     """Before it is read as anything."""
-    assert node.refusal("/v1/events", b" " * (1024 * 1024 + 1)) == (413, "The body is larger than 1048576 bytes.")
+    assert node.refusal("/v1/events", b" " * (256 * 1024 + 1)) == (413, "The body is larger than 262144 bytes.")
 
 
 def test_a_token_s_keys_are_its_own(node: Node) -> None:

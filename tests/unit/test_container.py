@@ -42,6 +42,32 @@ def test_it_runs_as_a_user_with_a_number() -> None:
     assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", IMAGE, re.MULTILINE)
 
 
+DIGEST = "a1" * 32
+
+
+@pytest.mark.parametrize(
+    ("base", "is_taken"),
+    [
+        (f"python@sha256:{DIGEST}", True),
+        (f"registry.example:5000/python:3.13-slim@sha256:{DIGEST}", True),
+        ("python:3.13-slim", False),
+        ("python", False),
+        ("python@sha256:", False),
+        (f"python@sha256:{DIGEST[1:]}", False),
+        (f"python:sha256-{DIGEST}", False),
+    ],
+)
+def test_a_base_is_named_by_its_digest(base: str, is_taken: bool) -> None:
+    """The first step of the build looks at it, and says what to do."""
+    assert re.findall(r"^ARG BASE.*", IMAGE, re.MULTILINE) == ["ARG BASE", "ARG BASE"]
+    assert set(re.findall(r"^FROM (\S+)", IMAGE, re.MULTILINE)) == {"${BASE}", "libraries"}
+    step = re.search(r"^RUN (case .*?esac)$", IMAGE, re.MULTILINE | re.DOTALL)
+    assert step is not None
+    script = step[1].replace("\\\n", "")
+    done = subprocess.run(["sh", "-c", script], env={"BASE": base}, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0, base in done.stderr) == (is_taken, not is_taken)
+
+
 @pytest.mark.parametrize("name", COMPOSE)
 def test_what_compose_mounts_is_there(name: str) -> None:
     for volume in COMPOSE[name].get("volumes", []):

@@ -22,11 +22,11 @@ from duenotice.azure_api.paging import too_large
 from duenotice.azure_api.policies import Policies
 from duenotice.azure_api.resource_graph import ResourceGraph
 from duenotice.azure_api.scale_sets import ScaleSets
-from duenotice.azure_api.shape import AzureError, check_length, failed, on_error, on_http_error
+from duenotice.azure_api.shape import AzureError, failed, on_error, on_http_error
 from duenotice.azure_api.sign_in import AzureGate, SignIn
 from duenotice.azure_api.signing_keys import SigningKeys
 from duenotice.azure_api.virtual_machines import VirtualMachines
-from duenotice.bounds import LARGE_BYTES
+from duenotice.bounds import LARGE_BYTES, check_length
 from duenotice.engine.engine import Engine
 from duenotice.errors import DuenoticeError, Unavailable
 
@@ -70,7 +70,7 @@ class AzureApi:
             if call.role is not None:
                 self._gate.admit(request, call.role)
                 self._place.check_place(request)
-            check_length(request, call.bounds.body)
+            check_length(request.headers.get("content-length", ""), call.bounds)
             request.state.bounds = call.bounds
             if call.bounds.answer <= LARGE_BYTES:
                 answer = await call.handler(request)

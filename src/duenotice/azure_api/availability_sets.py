@@ -5,10 +5,11 @@ from collections import defaultdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, ONE_LARGE, PAGES, SUBSCRIPTION, AzureCall, AzureResource
+from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, AzureResource
 from duenotice.azure_api.group_json import set_shown
 from duenotice.azure_api.paging import encoded_item, page_of
 from duenotice.azure_api.shape import Written
+from duenotice.bounds import ONE_LARGE, PAGES
 from duenotice.domain.fleet import Group, GroupKind, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role

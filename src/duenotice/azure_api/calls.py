@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from duenotice.azure_api.shape import AzureProblem
-from duenotice.bounds import LARGE_BYTES, PAGE_BYTES
+from duenotice.bounds import SMALL, CallBounds
 from duenotice.domain.fleet import Group, GroupKind, Site, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
@@ -21,30 +21,7 @@ Handle = Callable[[Request], Awaitable[Response]]
 SUBSCRIPTION = "/subscriptions/{subscription}"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/{{group}}"
 COMPUTE = f"{GROUP}/providers/Microsoft.Compute"
-PAGE = 1000
-"""Items of one page of a list."""
 _SCALE_SET = f"{GroupKind.SCALE_SET.value}/"
-
-
-class CallBounds(NamedTuple):
-    """What one call may cost at the most (S24, S29): bytes of its body, rows and bytes of its answer.
-
-    All that is read is small enough to be decoded on the loop. Of an answer that is a page, `answer` bounds the one
-    item that every page has, however large it is; the page itself ends at `PAGE_BYTES`.
-    """
-
-    body: int = LARGE_BYTES
-    rows: int = 1
-    answer: int = LARGE_BYTES
-
-
-SMALL = CallBounds()
-SIGNING_IN = CallBounds(body=16 * 1024)
-"""Anybody may send it; the form of the largest identity library has 2 kB."""
-LONGEST_ITEM = 4 * PAGE_BYTES
-"""Bytes of one item or row, which alone may be larger than a page: 20,000 VMs of one set, each named."""
-ONE_LARGE = CallBounds(answer=LONGEST_ITEM)
-PAGES = CallBounds(rows=PAGE, answer=LONGEST_ITEM)
 
 
 class AzureCall(NamedTuple):

@@ -3,12 +3,13 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, PAGES, AzureCall, Handle
+from duenotice.azure_api.calls import COMPUTE, AzureCall, Handle
 from duenotice.azure_api.compute_json import VmShown, view_of, vm_shown
 from duenotice.azure_api.paging import names_of, page_of
 from duenotice.azure_api.shape import AzureProblem, Written, shown
 from duenotice.azure_api.virtual_machines import wants_view
 from duenotice.azure_api.work import Working, new_id
+from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import GroupKind

@@ -6,10 +6,11 @@ from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, PAGES, AzureCall, Handle
+from duenotice.azure_api.calls import COMPUTE, AzureCall, Handle
 from duenotice.azure_api.paging import page_of
 from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
 from duenotice.azure_api.work import Working
+from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
 from duenotice.domain.event import Event, EventType, Phase, Source
 from duenotice.domain.fleet import GroupKind, Vm

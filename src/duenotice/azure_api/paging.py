@@ -6,10 +6,9 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from duenotice.azure_api.calls import LONGEST_ITEM, PAGE
 from duenotice.azure_api.shape import AzureProblem, encode
 from duenotice.azure_api.sign_in import base_of
-from duenotice.bounds import PAGE_BYTES
+from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS
 from duenotice.domain.fleet import Group
 
 TOKEN = "$skiptoken"
@@ -27,7 +26,7 @@ def page_of(request: Request, names: Sequence[str], shown: Callable[[str], objec
             continue
         encoded = encoded_item(item, names[place])
         size += len(encoded)
-        if page and (len(page) == PAGE or size > PAGE_BYTES):
+        if page and (len(page) == PAGE_ROWS or size > PAGE_BYTES):
             link = b',"nextLink":' + encode(_next(request, last))
             break
         page.append(encoded)

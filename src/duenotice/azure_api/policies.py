@@ -7,10 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.azure_api.availability_sets import set_with_vms
-from duenotice.azure_api.calls import COMPUTE, ONE_LARGE, AzureCall, AzureResource, actor_of
+from duenotice.azure_api.calls import COMPUTE, AzureCall, AzureResource, actor_of
 from duenotice.azure_api.compute_json import vm_shown
 from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_of
 from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
+from duenotice.bounds import ONE_LARGE
 from duenotice.domain.commands import SetEventsPolicy
 from duenotice.domain.fleet import EventsPolicy, GroupKind
 from duenotice.domain.scope import ALONE

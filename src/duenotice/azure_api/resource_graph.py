@@ -17,14 +17,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import LONGEST_ITEM, PAGE, PAGES, AzureCall, AzureResource
+from duenotice.azure_api.calls import AzureCall, AzureResource
 from duenotice.azure_api.graph_query import GraphQuery, parse
 from duenotice.azure_api.graph_rows import COLUMNS, rows_of
 from duenotice.azure_api.graph_steps import InvalidQuery, Row, column_type
 from duenotice.azure_api.paging import too_large
 from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, encode, read
 from duenotice.azure_api.sign_in import TENANT
-from duenotice.bounds import PAGE_BYTES
+from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, PAGES
 from duenotice.clock import monotonic
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
@@ -46,7 +46,7 @@ class QueryOptions(Struct, frozen=True, rename="camel"):
     """How the answer is wanted; other options of Azure change nothing here."""
 
     skip_token: str | None = field(default=None, name="$skipToken")
-    top: Annotated[int, Meta(ge=1, le=PAGE)] | None = field(default=None, name="$top")
+    top: Annotated[int, Meta(ge=1, le=PAGE_ROWS)] | None = field(default=None, name="$top")
     skip: _Rows | None = field(default=None, name="$skip")
     result_format: str | None = None
 
@@ -73,7 +73,7 @@ class _Place(Struct, frozen=True, array_like=True):
     """Where the next page begins, and how many rows it has."""
 
     skip: _Rows
-    top: Annotated[int, Meta(ge=1, le=PAGE)]
+    top: Annotated[int, Meta(ge=1, le=PAGE_ROWS)]
 
 
 class ResourceGraph(AzureResource):
@@ -140,7 +140,7 @@ def _is_table(options: QueryOptions) -> bool:
 
 def _place(options: QueryOptions) -> _Place:
     """As asked, and where nothing is said as the token of the last page says."""
-    last = _Place(0, PAGE)
+    last = _Place(0, PAGE_ROWS)
     if options.skip_token:
         try:
             short = options.skip_token if len(options.skip_token) <= _LONGEST_TOKEN else ""

@@ -4,7 +4,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, PAGES, SUBSCRIPTION, AzureCall, Handle
+from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, Handle
 from duenotice.azure_api.group_json import AskedScaleSet, scale_set_shown, view_of_scale_set
 from duenotice.azure_api.operations import name_of_many, raised_in
 from duenotice.azure_api.paging import page_of
@@ -12,6 +12,7 @@ from duenotice.azure_api.policies import say
 from duenotice.azure_api.policy_json import policy_of
 from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
 from duenotice.azure_api.work import Working, new_id
+from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Group, GroupKind

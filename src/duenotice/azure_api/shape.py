@@ -6,18 +6,16 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from duenotice import errors
-from duenotice.bounds import LARGE_BYTES
-from duenotice.errors import DuenoticeError, Malformed, Refused
+from duenotice.bounds import LARGE_BYTES, body_of
+from duenotice.errors import DuenoticeError, Refused
 
 T = TypeVar("T")
 JSON = "application/json; charset=utf-8"
-MOST_READ_ON = 2 * 1024 * 1024
-"""Bytes of a body that was refused which are read and thrown away, so that the client reads why; else we hang up."""
 encode = msgspec.json.Encoder().encode
 
 
@@ -66,6 +64,7 @@ CODES: dict[type[DuenoticeError], tuple[int, str]] = {
     errors.NotFound: (404, "ResourceNotFound"),
     errors.Conflict: (409, "Conflict"),
     errors.Refused: (409, "OperationNotAllowed"),
+    errors.TooLarge: (413, "RequestTooLarge"),
     errors.Malformed: (400, "InvalidParameter"),
     errors.Misconfigured: (409, "OperationNotAllowed"),
     errors.Unavailable: (503, "ServiceUnavailable"),
@@ -116,7 +115,7 @@ def error_of(error: DuenoticeError) -> tuple[int, AzureError]:
     return status, AzureError(code, message)
 
 
-async def on_error(request: Request, error: Exception) -> Response:
+async def on_error(_: Request, error: Exception) -> Response:
     """The answer to an error; one that is not ours tells nothing of its inside."""
     if not isinstance(error, DuenoticeError):
         return failed(500, AzureError("InternalServerError", "An internal error occurred. Look at the service's log."))
@@ -126,8 +125,6 @@ async def on_error(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if status == 413 and not 0 <= _length(request) <= MOST_READ_ON:
-        headers["Connection"] = "close"
     return failed(status, told, headers)
 
 
@@ -138,39 +135,15 @@ async def on_http_error(_: Request, error: Exception) -> Response:
     return failed(error.status_code, AzureError(code, message))
 
 
-def check_length(request: Request, most: int) -> None:
-    """Refuse a body that says that it is larger than this, before any of it is read (S29)."""
-    if _length(request) > most:
-        raise _too_large(most)
-
-
-async def body_of(request: Request) -> bytes:
-    """The whole body, up to what the row of its call says."""
-    body, most = bytearray(), request.state.bounds.body
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > most:
-                raise _too_large(most)
-    except ClientDisconnect:
-        raise Malformed("The request ended before the end of its body.", hint="Send all of it.") from None
-    return bytes(body)
-
-
-def _length(request: Request) -> int:
-    """What a request says of the size of its body; -1: nothing. The server has refused what is not a number."""
-    text = request.headers.get("content-length", "")
-    return int(text) if text.isdecimal() and len(text) <= 18 else -1
-
-
-def _too_large(most: int) -> AzureProblem:
-    return AzureProblem.of(413, "RequestTooLarge", f"The body is larger than {most} bytes.")
+async def sent(request: Request) -> bytearray:
+    """The body of a request; the row of its call bounds it."""
+    return await body_of(request.receive, request.headers.get("content-length", ""), request.state.bounds)
 
 
 async def read(request: Request, kind: type[T]) -> T:
-    """The JSON body of a request; no body is an empty object."""
+    """The JSON body of a request, which is small enough to be decoded here; no body is an empty object."""
     try:
-        return msgspec.json.decode(await body_of(request) or b"{}", type=kind)
+        return msgspec.json.decode(await sent(request) or b"{}", type=kind)
     except msgspec.ValidationError as error:
         problem, _, target = str(error).partition(" - at `$")
         raise AzureProblem.of(

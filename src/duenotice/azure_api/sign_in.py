@@ -4,10 +4,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.azure_api.access_tokens import issued, token_behind
-from duenotice.azure_api.calls import SIGNING_IN, SUBSCRIPTION, AzureCall, AzureResource
-from duenotice.azure_api.shape import AzureProblem, Listed, body_of, shown
+from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
+from duenotice.azure_api.shape import AzureProblem, Listed, sent, shown
 from duenotice.azure_api.signing_keys import LASTS, SigningKeys
-from duenotice.bounds import form_fields
+from duenotice.bounds import SIGNING_IN, form_fields
 from duenotice.clock import wall
 from duenotice.domain.token import Role, Token, token_with
 from duenotice.engine.engine import Engine
@@ -141,8 +141,10 @@ class SignIn(AzureResource):
 
     async def token(self, request: Request) -> Response:
         """An access token for a client secret, which is one of our tokens."""
+        form = await sent(request)
         try:
-            asked = dict(reversed(form_fields(await body_of(request))))  # of two the first, as most servers have it
+            # Of two values the first counts, as at most servers.
+            asked = dict(reversed(form_fields(form, request.state.bounds.fields)))
         except Malformed as error:
             return _refused(400, "invalid_request", f"{error.message} {error.hint}")
         if asked.get("grant_type") != "client_credentials":

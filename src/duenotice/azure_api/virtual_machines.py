@@ -3,11 +3,12 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, PAGES, SUBSCRIPTION, AzureCall, Handle, is_instance
+from duenotice.azure_api.calls import COMPUTE, SUBSCRIPTION, AzureCall, Handle, is_instance
 from duenotice.azure_api.compute_json import VmShown, view_of, vm_shown
 from duenotice.azure_api.paging import page_of
 from duenotice.azure_api.shape import AzureProblem, Written, shown
 from duenotice.azure_api.work import Working, new_id
+from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
 from duenotice.domain.state import State

@@ -12,14 +12,21 @@ from typing import Any, cast
 import httptools
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from duenotice.bootstrap.acceptor import Accepted, Acceptor, Connection, Crowd, reset
 from duenotice.bootstrap.logs import ToOurLog
 from duenotice.bootstrap.places import CONNECTION
 
-LONGEST_HEAD = 16 * 1024
-"""Bytes of a head that comes in pieces."""
+LONGEST_HEAD, MOST_HEADERS = 16 * 1024, 100
+"""Bytes and lines of a head."""
+MOST_WAITING = 8
+"""Requests that came before the one before them was answered."""
+MOST_PIECES = 1000
+"""Pieces of a body of which each KiB may have one more: chunks of one byte cost as much as those of a thousand."""
+MOST_READ_ON = 2 * 1024 * 1024
+"""Bytes of a body which are thrown away after the answer, so that a client that still sends can read why."""
+_CONTINUE = b"HTTP/1.1 100 "
 NOT_VALID = "Invalid HTTP request received."
 
 PATIENCE_SECONDS = 10.0
@@ -47,20 +54,27 @@ class OperatorServer(uvicorn.Server):
 class HeadWithBody:
     """Writes the head of an answer together with the first part of its body, or alone if that is not there yet.
 
-    uvicorn writes the two by themselves: two calls of the system, two packets, and a client that wakes up twice.
+    uvicorn writes the two by themselves: two calls of the system, two packets, and a client that wakes up twice. An
+    answer that is there before the whole request is the last one of its connection: what follows is not read as HTTP.
     """
 
-    __slots__ = ("_head", "_loop", "_transport", "close", "is_closing", "write")
+    __slots__ = ("_connection", "_cycle", "_head", "_transport", "close", "is_closing", "write")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
-        self._loop, self._transport = loop, transport
+    def __init__(self, connection: "PatientOnlySoLong", transport: asyncio.Transport) -> None:
+        self._connection, self._cycle, self._transport = connection, connection.cycle, transport
         self._head = b""
         self.write: Callable[[bytes], None] = self._hold
         self.is_closing, self.close = transport.is_closing, self._close
 
     def _hold(self, head: bytes) -> None:
+        if head.startswith(_CONTINUE):
+            self._transport.write(head)
+            return
+        if self._cycle.more_body and self._cycle.keep_alive:
+            self._cycle.keep_alive = False
+            head = head.removesuffix(b"\r\n") + b"connection: close\r\n\r\n"
         self._head, self.write = head, self._go_on
-        self._loop.call_soon(self._flush)
+        self._connection.loop.call_soon(self._flush)
 
     def _go_on(self, body: bytes) -> None:
         head, self._head, self.write = self._head, b"", self._transport.write
@@ -72,7 +86,10 @@ class HeadWithBody:
 
     def _close(self) -> None:
         self._flush()
-        self._transport.close()
+        if self._cycle.more_body or self._connection.is_over:
+            self._connection.linger()
+        else:
+            self._transport.close()
 
 
 class _Parser(httptools.HttpRequestParser):
@@ -84,56 +101,118 @@ class _Parser(httptools.HttpRequestParser):
         self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does: what follows is not read
 
     def feed_data(self, data: Any) -> None:
-        """Read on."""
+        """Read on; uvicorn itself would log every mistake of a stranger, and answer it before what came before it."""
         try:
             super().feed_data(data)
         except httptools.HttpParserUpgrade as wish:
             self._connection.read_again(data[wish.args[0] :])
+        except httptools.HttpParserError:
+            self._connection.refuse()
 
 
 class PatientOnlySoLong(HttpToolsProtocol, Connection):
-    """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
+    """A connection that is closed when two checks find the same thing unfinished.
 
-    h11 would take as long for a request as all that we do for it.
+    Whoever it is, what comes in one piece costs some hundred microseconds at the most: heads, pieces of bodies and
+    requests that wait are counted while they are read (S24, S29). h11 would take as long for a request as all that we
+    do for it.
     """
 
-    _is_reading_head = False
     _head_bytes = 0
+    _pieces = 0
+    _body_bytes = 0
     _resumed = 0
+    is_over = False
+    _thrown_away = 0
+    _running: RequestResponseCycle | None = None
 
     def __init__(self, accepted: Accepted, **more: Any) -> None:
         super().__init__(**more)
         self.accepted = accepted
 
     def data_received(self, data: bytes) -> None:
-        """Read on; a head must not be endless."""
-        self._head_bytes = self._head_bytes + len(data) if self._is_reading_head else 0
-        super().data_received(data)
-        if self._is_reading_head and self._head_bytes > LONGEST_HEAD and not self.transport.is_closing():
-            self.send_400_response(NOT_VALID)
+        """Read on, unless nothing is read any more."""
+        if not self.is_over:
+            super().data_received(data)
+            return
+        self._thrown_away += len(data)
+        if self._thrown_away > MOST_READ_ON:
+            self.transport.abort()
 
     def on_message_begin(self) -> None:
-        self._is_reading_head = True
+        self._head_bytes = self._pieces = self._body_bytes = 0
         super().on_message_begin()
         cast(dict[str, Any], self.scope)[CONNECTION] = self.accepted
 
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count_head(self, count: int) -> None:
+        self._head_bytes += count
+        if self._head_bytes > LONGEST_HEAD or len(self.headers) >= MOST_HEADERS:
+            raise ValueError("The head is too large.")  # the parser makes it its own error, here and below
+
     def on_headers_complete(self) -> None:
         """One host, as in HTTP/1.1; a proxy might take another one of two for the right one."""
-        self._is_reading_head = False
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
-            raise ValueError("The request needs one Host.")  # the parser makes it its own error
+            raise ValueError("The request needs one Host.")
         if self.parser.get_method() == b"CONNECT":
             raise ValueError("We are not a proxy.")
+        if len(self.pipeline) >= MOST_WAITING:
+            raise ValueError("Too many requests wait.")
         if not self.parser.should_upgrade():
             before = self.cycle
             super().on_headers_complete()
             if self.cycle is not before:
-                self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self.loop, self.transport))
+                self.cycle.transport = cast(asyncio.Transport, HeadWithBody(self, self.transport))
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces, self._body_bytes = self._pieces + 1, self._body_bytes + len(body)
+        if self._pieces > MOST_PIECES + self._body_bytes // 1024:
+            raise ValueError("The body comes in too small pieces.")
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         if not self.parser.should_upgrade():
             super().on_message_complete()
+
+    def refuse(self) -> None:
+        """What comes is no request. Those before it are answered first: none of them may get the answer to this one."""
+        if self.transport.is_closing() or self.is_over:
+            return
+        self.is_over = True
+        last: RequestResponseCycle | None = self.cycle
+        if last is not None and last.more_body and self.pipeline:  # the body of one that waits is wrong: it is not done
+            self.pipeline.popleft()
+            last = self.pipeline[0][0] if self.pipeline else self._running
+        if last is None or last.response_complete:
+            self.send_400_response(NOT_VALID)
+        elif last.more_body:
+            last.disconnected = True
+            last.message_event.set()
+            if last.response_started:
+                self.transport.close()
+            else:
+                self.send_400_response(NOT_VALID)
+        else:
+            last.keep_alive = False
+
+    def linger(self) -> None:
+        """Wait until the client has sent all and closes: if we closed at once, it might never read the answer."""
+        self.is_over = True
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def read_again(self, rest: bytes) -> None:
         """Read a head again without `Upgrade`, which we may ignore and which clients such as Java's send by default.
@@ -152,6 +231,10 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.accepted.leave()
+        for cycle in (self._running, *(cycle for cycle, _ in self.pipeline)):  # uvicorn itself tells only the last one
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
         super().connection_lost(exc)
 
     def resume_writing(self) -> None:

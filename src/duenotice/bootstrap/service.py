@@ -45,6 +45,7 @@ from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import DuenoticeError, Misconfigured
+from duenotice.files import check_ours
 from duenotice.metadata_api.faults import Faults
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
@@ -97,6 +98,8 @@ class Service:
 
     async def start(self) -> None:
         """Take the ports, load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
+        if self.data_dir is not None:
+            check_ours(self.data_dir, FILE)
         if not is_postgres(self.settings.journal):
             check_first(self.settings.fleet, self.data_dir)
         with ExitStack() as ports:  # before anything is written: if a port is in use, nothing must be left behind

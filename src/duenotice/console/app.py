@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from duenotice import __version__
+from duenotice.bounds import SIGNING_IN
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import attention, door, plan_views, words
@@ -139,6 +140,8 @@ class Console:
             visitor: Visit | None = None
             try:
                 visitor = await self._visit(request, page.method == "GET" and not page.at_home)
+                _check_role(visitor, page.role)
+                request.state.bounds = page.bounds
                 made = page.handler(visitor)
                 return await (
                     made if page.at_home or page.method != "GET" else self._workroom.do(_small(made, request))
@@ -181,6 +184,7 @@ class Console:
             return await self._ask_for_token(request)
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
+        request.state.bounds = SIGNING_IN
         try:
             form = await form_of(request)
         except DuenoticeError as problem:
@@ -243,6 +247,13 @@ class Console:
 
 async def _small(made: Coroutine[Any, Any, Response], request: Request) -> Response:
     return shrunk(request, await made)
+
+
+def _check_role(visitor: Visit, needed: str) -> None:
+    """Before anything of a form is read (S29)."""
+    if not visitor.may(needed):
+        what = f"Token {visitor.me.name!r} has the role {visitor.me.role}; this needs {needed}."
+        raise Denied(what, hint="Use a token with that role; an admin can create one.")
 
 
 def _to_sign_in(request: Request) -> Response:

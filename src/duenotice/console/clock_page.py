@@ -20,7 +20,7 @@ class ClockPage:
 
     def pages(self) -> list[PageRoute]:
         """The rows of the table."""
-        return [PageRoute("POST", "/clock/{act}", self.act)]
+        return [PageRoute("POST", "/clock/{act}", self.act, "admin")]
 
     async def act(self, visit: Visit) -> Response:
         """Advance a manual clock or set the speed of a scaled one, and go back to where the form was."""

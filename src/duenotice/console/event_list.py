@@ -15,7 +15,7 @@ from duenotice.console.board import event_state
 from duenotice.console.door import safe
 from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.shown_rows import ShownRows, page_of, whole_page
-from duenotice.console.together import chosen, together
+from duenotice.console.together import TABLE, chosen, together
 from duenotice.console.words import address
 from duenotice.errors import NotFound
 from duenotice.wire import operator as w
@@ -45,7 +45,7 @@ class EventList:
 
     def pages(self) -> list[PageRoute]:
         """The rows of the table."""
-        return [PageRoute("GET", "/events", self.index), PageRoute("POST", "/events", self.act)]
+        return [PageRoute("GET", "/events", self.index), PageRoute("POST", "/events", self.act, "operator", TABLE)]
 
     async def index(self, visit: Visit) -> Response:
         """The events that the address asks for; without a state also the last that are over."""

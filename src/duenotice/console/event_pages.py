@@ -29,7 +29,7 @@ class EventPages:
         """The rows of the table."""
         return [
             PageRoute("GET", "/events/{id}", self.event),
-            PageRoute("POST", "/events/{id}/{act}", self.act),
+            PageRoute("POST", "/events/{id}/{act}", self.act, "operator"),
         ]
 
     async def event(self, visit: Visit) -> Response:

@@ -4,15 +4,17 @@ from pathlib import Path
 
 from starlette.responses import PlainTextResponse, Response
 
+from duenotice.bounds import CallBounds
 from duenotice.client.operator.errors import Denied
 from duenotice.console.attention import count
 from duenotice.console.pages import PageRoute, Visit, form_of, go, status_of
-from duenotice.errors import DuenoticeError, Malformed
+from duenotice.errors import DuenoticeError, Malformed, TooLarge
 from duenotice.wire.operator import FleetChange
 
-LONGEST_FILE = 256 * 1024
-"""Bytes of a form; larger fleets are applied with the command line, so that no page holds VMs up (S26)."""
+FLEET_FORM = CallBounds(body=256 * 1024)
+"""Larger fleets are applied with the command line, so that no page holds VMs up (S26)."""
 
+_LARGE = "A large one is for the command line: duenotice fleet apply"
 SAMPLE = (Path(__file__).parent / "sample-fleet.toml").read_text()
 
 
@@ -24,7 +26,7 @@ class FleetFilePages:
         one = "/fleet-file"
         return [
             PageRoute("GET", one, self.form),
-            PageRoute("POST", one, self.take),
+            PageRoute("POST", one, self.take, "admin", FLEET_FORM),
             PageRoute("GET", f"{one}/sample.toml", self.sample),
         ]
 
@@ -41,12 +43,14 @@ class FleetFilePages:
 
     async def take(self, visit: Visit) -> Response:
         """See what it would change, or apply it."""
-        given = await form_of(visit.request, LONGEST_FILE)
+        try:
+            given = await form_of(visit.request)
+        except TooLarge as problem:
+            return _form(visit, "", refused=f"{problem.message} {_LARGE}", status=status_of(problem))
         text, is_trial = given.get("toml", "").replace("\r\n", "\n"), given.get("act") != "apply"
         try:
             if not text.strip():
-                hint = "Choose a file, or write one. A large one is for the command line: duenotice fleet apply"
-                raise Malformed("There is no fleet file.", hint=hint)
+                raise Malformed("There is no fleet file.", hint=f"Choose a file, or write one. {_LARGE}")
             change = await visit.client.apply_fleet(text, dry_run=is_trial)
         except Denied:
             raise

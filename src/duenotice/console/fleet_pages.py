@@ -49,7 +49,7 @@ class FleetPages:
             PageRoute("GET", "/", self.fleet),
             PageRoute("GET", "/groups/{key:path}", self.group),
             PageRoute("GET", "/vms/{name}", self.vm),
-            PageRoute("POST", "/vms/{name}/{operation}", self.operate),
+            PageRoute("POST", "/vms/{name}/{operation}", self.operate, "operator"),
             PageRoute("GET", "/parts", self.parts),
         ]
 

@@ -38,7 +38,7 @@ class HostPages:
         return [
             PageRoute("GET", "/hosts", self.index),
             PageRoute("GET", "/hosts/{name}", self.host),
-            PageRoute("POST", "/hosts/{name}/{act}", self.act),
+            PageRoute("POST", "/hosts/{name}/{act}", self.act, "operator"),
         ]
 
     async def index(self, visit: Visit) -> Response:

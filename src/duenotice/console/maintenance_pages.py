@@ -63,9 +63,9 @@ class MaintenancePages:
             PageRoute("GET", "/maintenances", self.index),
             PageRoute("GET", "/maintenances/new", self.form),
             PageRoute("GET", "/maintenances/preview", self.preview),
-            PageRoute("POST", "/maintenances", self.begin),
+            PageRoute("POST", "/maintenances", self.begin, "operator"),
             PageRoute("GET", "/maintenances/{id}", self.plan),
-            PageRoute("POST", "/maintenances/{id}/{turn}", self.turn),
+            PageRoute("POST", "/maintenances/{id}/{turn}", self.turn, "operator"),
         ]
 
     async def index(self, visit: Visit) -> Response:

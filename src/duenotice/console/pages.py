@@ -1,5 +1,6 @@
 """What every page of the console is made with: the visit it answers, and the row that says where it is."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -8,14 +9,13 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from duenotice.bounds import FORM_FIELDS, LARGE_BYTES, form_fields
+from duenotice.bounds import LARGE_BYTES, SMALL, CallBounds, body_of, form_fields
 from duenotice.client.operator.errors import Denied, UnknownToken
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.attention import open_plans
-from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
+from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, TooLarge, Unavailable
 from duenotice.wire.operator import ROLES, Attention, Clock, Token
 
-LONGEST_FORM = LARGE_BYTES
 SAID = "duenotice_said"
 """The cookie with a message about what was done.
 
@@ -27,6 +27,7 @@ METADATA = ("169.254.169.254", 80)
 """Where VMs ask when nothing else is said."""
 
 STATUS: dict[type[DuenoticeError], int] = {
+    TooLarge: 413,
     Malformed: 400,
     UnknownToken: 401,
     Denied: 403,
@@ -129,27 +130,33 @@ class Visit(NamedTuple):
         return go(path, said=said)
 
 
-async def form_of(request: Request, longest: int = LONGEST_FORM) -> dict[str, str]:
-    """The fields of a form; a form that is too long counts as empty."""
-    return dict(await fields_of(request, longest=longest))
+async def form_of(request: Request) -> dict[str, str]:
+    """The fields of a form; the row of its page bounds it."""
+    return dict(await fields_of(request))
 
 
-async def fields_of(request: Request, most: int = FORM_FIELDS, longest: int = LONGEST_FORM) -> list[tuple[str, str]]:
+async def fields_of(request: Request) -> list[tuple[str, str]]:
     """The same for a form in which a name may stand more than once."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > longest:
-            return []
-    return [(name, value) for name, value in form_fields(bytes(body), most) if value]
+    bounds: CallBounds = request.state.bounds
+    body = await body_of(request.receive, request.headers.get("content-length", ""), bounds)
+    if len(body) > LARGE_BYTES:
+        fields = await asyncio.to_thread(form_fields, body, bounds.fields)
+    else:
+        fields = form_fields(body, bounds.fields)
+    return [(name, value) for name, value in fields if value]
 
 
 class PageRoute(NamedTuple):
-    """One method of one path. Pages are put together in the workroom, unless they have to stay `at_home`."""
+    """One method of one path, who may ask for it, and what it may cost.
+
+    Pages are put together in the workroom, unless they have to stay `at_home`.
+    """
 
     method: str
     path: str
     handler: Callable[[Visit], Coroutine[Any, Any, Response]]
+    role: str = "viewer"
+    bounds: CallBounds = SMALL
     at_home: bool = False
 
 

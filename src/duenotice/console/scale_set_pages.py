@@ -22,8 +22,8 @@ class ScaleSetPages:
         one = "/scale-sets/{name}"
         return [
             PageRoute("GET", "/scale-sets", self.index),
-            PageRoute("POST", f"{one}/scale", self.scale),
-            PageRoute("POST", f"{one}/delete", self.delete),
+            PageRoute("POST", f"{one}/scale", self.scale, "operator"),
+            PageRoute("POST", f"{one}/delete", self.delete, "operator"),
         ]
 
     async def index(self, visit: Visit) -> Response:

@@ -27,9 +27,9 @@ class ScenarioPages:
         return [
             PageRoute("GET", "/scenarios", self.index, at_home=True),
             PageRoute("GET", "/scenarios/plays/{id}", self.play, at_home=True),
-            PageRoute("POST", "/scenarios/plays/{id}/stop", self.stop),
+            PageRoute("POST", "/scenarios/plays/{id}/stop", self.stop, "operator"),
             PageRoute("GET", "/scenarios/{name}", self.scenario),
-            PageRoute("POST", "/scenarios/{name}", self.begin),
+            PageRoute("POST", "/scenarios/{name}", self.begin, "operator"),
         ]
 
     async def index(self, visit: Visit) -> Response:

@@ -27,9 +27,9 @@ class SubscriptionPages:
         all_, one = "/subscriptions", "/subscriptions/{id}"
         return [
             PageRoute("GET", all_, self.index),
-            PageRoute("POST", all_, self.create),
+            PageRoute("POST", all_, self.create, "operator"),
             PageRoute("GET", one, self.show),
-            PageRoute("POST", f"{one}/{{turn}}", self.turn),
+            PageRoute("POST", f"{one}/{{turn}}", self.turn, "operator"),
         ]
 
     async def index(self, visit: Visit) -> Response:

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from duenotice.bounds import FORM_FIELDS, CallBounds
 from duenotice.client.operator.errors import Denied
 from duenotice.console.pages import Visit, fields_of
 from duenotice.errors import DuenoticeError
 
 MOST_CHOSEN = 500
+TABLE = CallBounds(fields=MOST_CHOSEN + FORM_FIELDS)
+"""What the form of a table may be: its rows that were chosen, and what is to be done."""
 AT_ONCE = 20
 """How many are under way at the same time; the service stores those in one batch."""
 
@@ -23,7 +26,7 @@ class Outcomes(NamedTuple):
 
 async def chosen(visit: Visit) -> tuple[list[str], dict[str, str]]:
     """The rows that a form names, each once, and its other fields."""
-    fields = await fields_of(visit.request, MOST_CHOSEN + 20)
+    fields = await fields_of(visit.request)
     rows = [value for name, value in fields if name == "row"]
     return list(dict.fromkeys(rows)), {name: value for name, value in fields if name != "row"}
 

@@ -19,8 +19,8 @@ class TokenPages:
         """The rows of the table."""
         return [
             PageRoute("GET", "/tokens", self.index),
-            PageRoute("POST", "/tokens", self.create),
-            PageRoute("POST", "/tokens/{id}/revoke", self.revoke),
+            PageRoute("POST", "/tokens", self.create, "admin"),
+            PageRoute("POST", "/tokens/{id}/revoke", self.revoke, "admin"),
         ]
 
     async def index(self, visit: Visit) -> Response:

@@ -11,7 +11,7 @@ from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.door import safe
 from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.shown_rows import ShownRows, page_of, whole_page
-from duenotice.console.together import Outcomes, chosen, together
+from duenotice.console.together import TABLE, Outcomes, chosen, together
 from duenotice.console.words import address
 from duenotice.errors import NotFound
 from duenotice.wire import operator as w
@@ -79,7 +79,7 @@ class VmActs:
 
     def pages(self) -> list[PageRoute]:
         """The rows of the table."""
-        return [PageRoute("POST", "/vms", self.act)]
+        return [PageRoute("POST", "/vms", self.act, "operator", TABLE)]
 
     async def act(self, visit: Visit) -> Response:
         """Restart, redeploy or delete them; each that was refused gets a line."""

@@ -36,6 +36,7 @@ STATUS: dict[type[errors.DuenoticeError], int] = {
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.Refused: 422,
+    errors.TooLarge: 413,
     errors.Malformed: 400,
     errors.Misconfigured: 422,
     errors.Damaged: 500,
@@ -49,7 +50,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def shown(body: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """An answer in JSON."""
+    """An answer in JSON that is small, whoever asks: what may be larger than `bounds.LARGE_BYTES` is made aside."""
     return Response(encode(body), status, headers, JSON)
 
 
@@ -105,9 +106,11 @@ class Resource:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def _written(self, write: Callable[[], msgspec.Struct]) -> Response:
+    async def _written(
+        self, write: Callable[[], msgspec.Struct], status: int = 200, headers: dict[str, str] | None = None
+    ) -> Response:
         """Answer with something large, made from values that never change, off the loop that answers VMs (S26)."""
-        return Response(await self._engine.aside(lambda: encode(write())), media_type=JSON)
+        return Response(await self._engine.aside(lambda: encode(write())), status, headers, JSON)
 
     async def _looked(self, look: Callable[[State], msgspec.Struct]) -> Response:
         """Answer with the result of a query on the durable state, which may be large, off the loop as well (S26)."""
@@ -169,7 +172,7 @@ class KeptAnswers:
 
     async def once(self, request: Request, do: Callable[[], Awaitable[Response]]) -> Response:
         """The answer to a request, done now or before."""
-        request.state.asked = asked = await _asked(request)
+        request.state.asked = asked = _asked(request)
         if not asked.key:
             return await do()
         under_way = self._under_way.get(asked.key)
@@ -224,12 +227,13 @@ def key_of(request: Request) -> str:
     return given[0]
 
 
-async def _asked(request: Request) -> Keyed:
+def _asked(request: Request) -> Keyed:
     if not (text := key_of(request)):
         return Keyed()
-    head = f"{request.url.path}?{request.url.query}\n".encode()
+    asked = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode())
+    asked.update(request.state.body)
     # The token's id, not its name: a new token with an old name must not get the answers of the old token.
-    token, fingerprint = request.state.token, _digest(head + await request.body())
+    token, fingerprint = request.state.token, asked.hexdigest()
     key, old_key = (_digest(f"{bound_to}\n{text}".encode()) for bound_to in (token.id, request.state.actor))
     return Keyed(key, fingerprint, old_key, token.created_at)
 

@@ -1,6 +1,8 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from starlette.applications import Starlette
@@ -10,15 +12,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from duenotice.bounds import CallBounds, body_of
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.ticker import Ticker
-from duenotice.errors import DuenoticeError
+from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.operator_api.answers import KeptAnswers, on_error, problem
 from duenotice.operator_api.attention import Attentions
 from duenotice.operator_api.audit import Audit
 from duenotice.operator_api.azure import AzureDoors, TellAzure
-from duenotice.operator_api.calls import Call, Handler, body_of, check_query
+from duenotice.operator_api.calls import Call, Handler, check_query
 from duenotice.operator_api.clock import Clocks
 from duenotice.operator_api.counting import KnownNumbers
 from duenotice.operator_api.event_table import EventTables
@@ -43,7 +46,10 @@ from duenotice.operator_api.vm_table import VmTables
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
 from duenotice.push.pusher import PushMeasure
 
-_HINTS = {413: "Send less in one request."}
+UNCOUNTED = 1024 * 1024
+"""Bytes of a body that needs no place of its own; requests have places."""
+PATIENCE_SECONDS = 5.0
+"""How long a large body waits before it is read; less than its client has time to send it."""
 
 
 class OperatorApi:
@@ -63,7 +69,8 @@ class OperatorApi:
         pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
         self.feed, self.gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
-        self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
+        self._engine, self._nodes, self._answers = engine, nodes, KeptAnswers(engine.answered)
+        self._large = asyncio.Lock()
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
             *_vms(engine, silent_for),
@@ -89,7 +96,7 @@ class OperatorApi:
     async def _refusal(self, request: Request, call: Call) -> Response | None:
         """Why nobody is let in, or None. A token may have been made at another node just now."""
         if call.role is None:
-            return None
+            return call.refuse(request)
         refusal = self.gate.refuse(request, call.role)
         is_settled = refusal is None and call.method != "GET"
         if self._nodes is None or is_settled or not bearer_of(request):
@@ -103,19 +110,41 @@ class OperatorApi:
             if (refusal := await self._refusal(request, call)) is not None:
                 return refusal
             check_query(request, call)
-            if call.method != "GET":
-                await body_of(request)
-
-            async def answer() -> Response:
-                return await self._answers.once(request, lambda: call.handler(request))
-
-            if self._nodes is None:
-                return await answer()
-            if call.method == "GET" or call.here:
-                return self._nodes.signed(await answer())
-            return await self._nodes.answer(request, answer)
+            if call.method == "GET":
+                return await self._answer(request, call)
+            async with self._place_for(request, call.bounds):
+                request.state.body = await body_of(request.receive, _announced(request), call.bounds)
+                request.state.aside = self._engine.aside
+                return await self._answer(request, call)
 
         return dispatch
+
+    async def _answer(self, request: Request, call: Call) -> Response:
+        async def answer() -> Response:
+            return await self._answers.once(request, lambda: call.handler(request))
+
+        if self._nodes is None:
+            return await answer()
+        if call.method == "GET" or call.here:
+            return self._nodes.signed(await answer())
+        return await self._nodes.answer(request, answer)
+
+    @asynccontextmanager
+    async def _place_for(self, request: Request, bounds: CallBounds) -> AsyncIterator[None]:
+        """One large body is there at a time, from before it is read until its answer is made (S24)."""
+        announced = _announced(request)
+        if bounds.body <= UNCOUNTED or (announced.isdecimal() and len(announced) <= 18 and int(announced) <= UNCOUNTED):
+            yield
+            return
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._large.acquire()
+        except TimeoutError:
+            raise Unavailable("Another large request is being read.", hint="Try again when it is done.") from None
+        try:
+            yield
+        finally:
+            self._large.release()
 
 
 class _Endpoint(NamedTuple):
@@ -190,5 +219,8 @@ def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    hint = _HINTS.get(error.status_code, "GET /openapi.json lists every call.")
-    return problem(error.status_code, error.detail, hint, dict(error.headers or {}))
+    return problem(error.status_code, error.detail, "GET /openapi.json lists every call.", dict(error.headers or {}))
+
+
+def _announced(request: Request) -> str:
+    return request.headers.get("content-length", "")

@@ -21,7 +21,7 @@ from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Unavailable
-from duenotice.operator_api.answers import Resource, shown
+from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import Call
 from duenotice.operator_api.counting import KnownNumbers
 from duenotice.wire import operator as o
@@ -66,7 +66,7 @@ class Attentions(Resource):
         over = known.over()
         seen, signs = await self._engine.look(partial(_seen, numbers=self._numbers, over=over, now=now))
         plans = [structs.replace(plan, **await self._foreseen(plan, signs.get(plan.id), now)) for plan in seen.plans]
-        return shown(structs.replace(seen, plans=tuple(plans)))
+        return await self._written(lambda: structs.replace(seen, plans=tuple(plans)))
 
     async def _foreseen(self, plan: o.PlanGlance, sign: Sign | None, now: Instant) -> dict[str, object]:
         """What comes next in a plan and when it should end: worked out again when something has changed for it."""

@@ -9,11 +9,10 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.bounds import PAGE_BYTES
+from duenotice.bounds import LARGE_BYTES, PAGE_BYTES, PAGE_ROWS, SMALL, CallBounds
 from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
@@ -38,13 +37,17 @@ class Parameter(NamedTuple):
     schema: Schema
 
 
+def nobody(_: Request) -> None:
+    """Refuses nobody."""
+
+
 class Call(NamedTuple):
-    """One method of one path; `role` None is anybody, `query` has the parameters it knows.
+    """One method of one path; `role` None is anybody whom `refuse` lets in, `query` has the parameters it knows.
 
     `answers` has for each status of success the type of its JSON, a media type of something else, several of these,
     or None when there is no body. `body` is the type of its JSON, or the media types of something else. `refusals`
     are statuses beyond those that follow from the rest, see `openapi.refusals`. One that is done `here` is about the
-    asked node itself, so it is never passed on to the node that leads (N09).
+    asked node itself, so it is never passed on to the node that leads (N09). `bounds` is what it may cost.
     """
 
     method: str
@@ -57,12 +60,13 @@ class Call(NamedTuple):
     query: tuple[str | Parameter, ...] = ()
     refusals: tuple[int, ...] = ()
     here: bool = False
+    bounds: CallBounds = SMALL
+    refuse: Callable[[Request], Response | None] = nobody
 
 
 # What a query and a path can say
 
 DEFAULT_LIMIT = 100
-MOST = 1000
 LAST = 2**53
 """No journal gets this far, and every JSON library can represent it."""
 
@@ -73,7 +77,7 @@ EVENT = "^[0-9A-Fa-f-]{0,36}$"
 """The beginning of an id, or nothing."""
 
 QUERY: dict[str, Schema] = {
-    "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
+    "limit": {"type": "integer", "minimum": 1, "maximum": PAGE_ROWS, "default": DEFAULT_LIMIT},
     "after": _POSITION,
     "before": _POSITION,
     "action": {"type": "string", "enum": ["", *o.ACTIONS]},
@@ -200,7 +204,7 @@ def number(request: Request, name: str, default: int, least: int, most: int) -> 
 
 def limit_of(request: Request) -> int:
     """How many items a page may have."""
-    return number(request, "limit", DEFAULT_LIMIT, 1, MOST)
+    return number(request, "limit", DEFAULT_LIMIT, 1, PAGE_ROWS)
 
 
 def place_of(request: Request) -> int:
@@ -262,32 +266,15 @@ class Paging(NamedTuple):
 
 # How a body is read
 
-LONGEST_FLEET = 256 * 1024 * 1024
-"""A fleet file of a million VMs fits; more is a mistake."""
-LONGEST_BODY = 1024 * 1024
-"""Any other body."""
-
-
-async def body_of(request: Request) -> bytes:
-    """The whole body, unless it is too large."""
-    body, longest, more = bytearray(), LONGEST_FLEET if request.method == "PUT" else LONGEST_BODY, True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise Malformed("The request ended before the end of its body.", hint="Send all of it.")
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(body) > longest:
-            raise HTTPException(413, f"The body is larger than {longest} bytes.")
-    request._body = bytes(body)  # where Starlette keeps it for the next reader
-    return request._body
-
 
 async def decoded(request: Request, kind: type[T]) -> T:
-    """The JSON body of a request; no body is an empty object."""
-    body = await request.body() or b"{}"
+    """The JSON body of a request, which has been read up to its bound; no body is an empty object."""
+    body = request.state.body or b"{}"
     try:
-        return msgspec.json.decode(body, type=kind)
+        if len(body) <= LARGE_BYTES:
+            return msgspec.json.decode(body, type=kind)
+        aside: Callable[[Callable[[], T]], Awaitable[T]] = request.state.aside
+        return await aside(lambda: msgspec.json.decode(body, type=kind))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"The body is not valid: {error}.", hint="Send JSON with the keys of this call.") from None
 

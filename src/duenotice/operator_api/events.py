@@ -5,11 +5,12 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.bounds import NAMES
 from duenotice.domain import commands as c
 from duenotice.domain.event import Event
 from duenotice.domain.token import Role
 from duenotice.errors import Malformed
-from duenotice.operator_api.answers import Reply, Resource, shown
+from duenotice.operator_api.answers import Reply, Resource
 from duenotice.operator_api.calls import Call, Paging, by_id, decoded, new_id
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain, to_domain
@@ -26,10 +27,20 @@ class Events(Resource):
         """The rows of the table."""
         viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/events", "/v1/events/{id}"
         page, event, raised = {200: o.Page[o.Event]}, {200: o.Event}, {201: o.Raised}
-        schedule, report = self.schedule, "Report that an impact is over"
+        report = "Report that an impact is over"
         return [
             Call("GET", all_, viewer, self.index, "List live events", page, query=_FILTERS),
-            Call("POST", all_, operator, schedule, "Schedule an event", raised, o.ScheduleRequest, refusals=(404,)),
+            Call(
+                "POST",
+                all_,
+                operator,
+                self.schedule,
+                "Schedule an event",
+                raised,
+                o.ScheduleRequest,
+                refusals=(404,),
+                bounds=NAMES,
+            ),
             Call("GET", one, viewer, self.show, "Show a live event", event),
             Call("POST", f"{one}/approve", operator, self.approve, "Approve an event: it starts now", event),
             Call("POST", f"{one}/report", operator, self.report, report, event, o.ReportRequest),
@@ -58,7 +69,8 @@ class Events(Resource):
 
     async def show(self, request: Request) -> Response:
         """One event."""
-        return shown(from_domain.event(await self._find(request), self._engine.clock.now()))
+        event, now = await self._find(request), self._engine.clock.now()
+        return await self._written(lambda: from_domain.event(event, now))
 
     async def approve(self, request: Request) -> Response:
         """Approve one; the answer is the event as it is then."""

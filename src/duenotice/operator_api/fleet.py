@@ -8,10 +8,11 @@ from msgspec import Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.bounds import WHOLE_FLEET
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.decide import decide
-from duenotice.domain.fleet import Fleet, GroupKind, Vm
+from duenotice.domain.fleet import Declaration, Fleet, GroupKind, Vm
 from duenotice.domain.pieces import used_up
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
@@ -124,7 +125,18 @@ class Fleets(Resource):
         return [
             Call("GET", "/v1/states", viewer, self.states, "The fleet in numbers", states, None, query, (404,)),
             Call("GET", one, viewer, self.show, "What the fleet is", {200: o.Fleet}),
-            Call("PUT", one, admin, self.apply, "Apply a fleet file", change, _TOML, ("dry_run",), (422,)),
+            Call(
+                "PUT",
+                one,
+                admin,
+                self.apply,
+                "Apply a fleet file",
+                change,
+                _TOML,
+                ("dry_run",),
+                (422,),
+                bounds=WHOLE_FLEET,
+            ),
         ]
 
     async def states(self, request: Request) -> Response:
@@ -163,11 +175,8 @@ class Fleets(Resource):
 
     async def apply(self, request: Request) -> Response:
         """Apply this fleet; with `dry_run` only say what would change."""
-        try:
-            text = (await request.body()).decode()
-        except UnicodeDecodeError:
-            raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
-        asked, dry = [c.ApplyFleet(await asyncio.to_thread(read_fleet, text))], flag(request, "dry_run")
+        body, dry = request.state.body, flag(request, "dry_run")
+        asked = [c.ApplyFleet(await asyncio.to_thread(_declared, body))]
         try:
             return await (self._changes(asked) if dry else self._changed(asked, actor_of(request)))
         finally:
@@ -196,6 +205,14 @@ class Fleets(Resource):
             self._engine.free([*came_of_it, before[0].fleet.vms, *before])
             came_of_it.clear()
             before.clear()
+
+
+def _declared(body: bytearray) -> Declaration:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
+    return read_fleet(text)
 
 
 class WrittenChange(Struct, frozen=True):

@@ -9,6 +9,7 @@ from msgspec import Raw, structs
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from duenotice.bounds import BEATS, NAMES
 from duenotice.domain import commands as c
 from duenotice.domain.part import part_of
 from duenotice.domain.scope import scope_of
@@ -61,7 +62,17 @@ class FollowCalls(Resource):
             Call(
                 "GET", f"{root}/records", role, self.records, "What happens", {200: LINES}, query=place, refusals=retry
             ),
-            Call("POST", f"{root}/beat", role, self.beat, "A sign of life", {200: f.Right}, f.FollowerBeat, here=True),
+            Call(
+                "POST",
+                f"{root}/beat",
+                role,
+                self.beat,
+                "A sign of life",
+                {200: f.Right},
+                f.FollowerBeat,
+                here=True,
+                bounds=BEATS,
+            ),
             Call(
                 "POST",
                 f"{root}/command",
@@ -72,6 +83,7 @@ class FollowCalls(Resource):
                 f.VmCommand,
                 refusals=(404,),
                 here=True,
+                bounds=NAMES,
             ),
         ]
 

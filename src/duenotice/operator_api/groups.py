@@ -5,6 +5,7 @@ from collections import Counter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.bounds import NAMES
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.scope import group_of
@@ -32,7 +33,7 @@ class Groups(Resource):
             Call("GET", one, viewer, self.show, "Show a group", {200: o.Group}),
             Call("PUT", f"{one}/policy", operator, self.put_policy, policy, {200: o.Group}, wishes, refusals=(422,)),
             Call("POST", f"{scale_set}/scale", operator, self.scale, "Scale out or in", scaled, o.ScaleRequest),
-            Call("POST", delete, operator, self.delete, "Delete instances", scaled, o.DeleteRequest),
+            Call("POST", delete, operator, self.delete, "Delete instances", scaled, o.DeleteRequest, bounds=NAMES),
         ]
 
     async def index(self, request: Request) -> Response:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.bounds import NAMES
 from duenotice.clock import Instant, micros, monotonic
 from duenotice.domain import commands as c
 from duenotice.domain.maintenance import Status
@@ -89,7 +90,7 @@ class Maintenances(Planning):
         begin, coming = "Begin or preview a maintenance", "When the steps to come would begin"
         return [
             Call("GET", all_, viewer, self.index, "List maintenances", page, query=query),
-            Call("POST", all_, operator, self.begin, begin, made, asked, ("dry_run", *_PAGING), (404,)),
+            Call("POST", all_, operator, self.begin, begin, made, asked, ("dry_run", *_PAGING), (404,), bounds=NAMES),
             Call("GET", one, viewer, self.show, "Show a maintenance", plan),
             Call("GET", f"{one}/steps", viewer, self.steps, "The steps of a maintenance", steps, query=some),
             Call("GET", f"{one}/outlook", viewer, self.outlook, coming, ahead, query=_PAGING),

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice import errors
+from duenotice.bounds import WHOLE_FLEET
 from duenotice.clock import monotonic
 from duenotice.domain.commands import Command
 from duenotice.engine.members import Deposed, Member
@@ -22,7 +23,7 @@ from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError, Misconfigured, Refused, Unavailable
 from duenotice.journal.codec import RECORDS, Row
-from duenotice.operator_api.answers import key_of, problem, shown
+from duenotice.operator_api.answers import JSON, encode, key_of, problem, shown
 from duenotice.operator_api.calls import Call, decoded
 from duenotice.operator_api.way_to_leader import NOTHING_DONE, UNDONE, WayToLeader
 
@@ -100,27 +101,44 @@ class Nodes:
     def calls(self) -> list[Call]:
         """The rows of the table."""
         answers = {200: CommandDone}
-        return [Call("POST", _COMMANDS_PATH, None, self.command, "For other nodes only", answers, PassedCommand)]
+        about, bounds = "For other nodes only", WHOLE_FLEET
+        return [
+            Call(
+                "POST",
+                _COMMANDS_PATH,
+                None,
+                self.command,
+                about,
+                answers,
+                PassedCommand,
+                refusals=(401,),
+                bounds=bounds,
+                refuse=self._refuse,
+            )
+        ]
 
     async def command(self, request: Request) -> Response:
         """Do what another node passes on, if we lead."""
-        if not self._is_node(request.headers.get(_LIFE, "")):
-            return problem(401, "This is for the nodes of the cluster.", "Use the calls in docs/operator-api.md.")
         asked = await decoded(request, PassedCommand)
         kind = _COMMANDS.get(asked.kind)
         if kind is None or not self._engine.leads_under():
             return _undone("This node does not lead.", "Try again.")
         try:
-            command: Any = msgspec.json.decode(asked.command, type=kind)
-            return shown(_done(await self._engine.submit(command, asked.actor)))
+            engine, raw = self._engine, asked.command
+            command: Any = await engine.aside(lambda: msgspec.json.decode(raw, type=kind))
+            records = await engine.submit(command, asked.actor)
+            return Response(await engine.aside(lambda: encode(_done(records))), media_type=JSON)
         except Deposed as error:
             return _undone(error.message, error.hint)
         except DuenoticeError as error:
             name = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _KINDS), "Unavailable")
             return shown(CommandDone((), name, error.message, error.hint))
 
-    def _is_node(self, life: str) -> bool:
-        return any(hmac.compare_digest(known, life) for known in self._engine.seat.standing.others)
+    def _refuse(self, request: Request) -> Response | None:
+        life = request.headers.get(_LIFE, "").encode()
+        if any(hmac.compare_digest(known.encode(), life) for known in self._engine.seat.standing.others):
+            return None
+        return problem(401, "This is for the nodes of the cluster.", "Use the calls in docs/operator-api.md.")
 
     async def answer(self, request: Request, here: Answering) -> Response:
         """What the node that leads answers to a request that changes something, also if that changes meanwhile (N09).
@@ -156,7 +174,7 @@ class Nodes:
         headers = {name: request.headers[name] for name in _SENT_HEADERS if name in request.headers}
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers[PASSED] = self._engine.seat.identity.node
-        answer = await self._way.sent(leader, path, request.method, await request.body(), headers)
+        answer = await self._way.sent(leader, path, request.method, request.state.body, headers)
         await self._engine.reach(int(answer.headers.get(POSITION.lower(), "0")))
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return Response(answer.body, answer.status, {**kept, NODE: leader.node})

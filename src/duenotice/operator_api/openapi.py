@@ -25,7 +25,6 @@ _MEANINGS = {
     403: "The token's role is not enough",
     404: "There is no such thing",
     409: "It conflicts with what is there",
-    413: "The body is too large",
     422: "The rules forbid it",
     429: "Too many requests of one token; Retry-After says when to try again",
     503: "Not possible now; Retry-After says when to try again",
@@ -104,7 +103,7 @@ def _forms(answer: object) -> tuple[object, ...]:
 def _operation(call: Call, schemas: Schemas) -> Schema:
     parameters = [in_path(name) for name in _PLACE.findall(call.path)] + [in_query(asked) for asked in call.query]
     answers = {str(status): _answer(call, status, kind, schemas) for status, kind in call.answers.items()}
-    problems = {str(status): _problem(status, schemas) for status in refusals(call)}
+    problems = {str(status): _problem(call, status, schemas) for status in refusals(call)}
     operation: dict[str, Json] = {
         "operationId": _id(call),
         "summary": call.summary,
@@ -146,9 +145,10 @@ def _content(form: object, schemas: Schemas) -> tuple[str, Schema]:
     return JSON, {"schema": schemas[form]}
 
 
-def _problem(status: int, schemas: Schemas) -> Schema:
+def _problem(call: Call, status: int, schemas: Schemas) -> Schema:
     content = {"application/problem+json": {"schema": schemas[Problem]}}
-    problem: dict[str, Json] = {"description": _MEANINGS[status], "content": content}
+    meaning = f"The body is larger than {call.bounds.body} bytes" if status == 413 else _MEANINGS[status]
+    problem: dict[str, Json] = {"description": meaning, "content": content}
     if status in (429, 503):
         problem["headers"] = {"Retry-After": {"description": "In seconds", "schema": {"type": "integer"}}}
     if status == 401:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.bounds import NAMES
 from duenotice.domain import commands as c
 from duenotice.domain.state import State
 from duenotice.domain.subscription import Subscription
@@ -14,7 +15,7 @@ from duenotice.domain.transitions import SubscriptionCreated
 from duenotice.engine.engine import Records
 from duenotice.errors import Malformed
 from duenotice.http_call import parse_url
-from duenotice.operator_api.answers import Reply, Resource, shown
+from duenotice.operator_api.answers import Reply, Resource
 from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded, new_id
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
@@ -37,7 +38,7 @@ class Subscriptions(Resource):
         again, which = "Deliver again what was set aside", o.ReplayRequest
         return [
             Call("GET", all_, viewer, self.index, "List subscriptions", page, query=("limit", "cursor")),
-            Call("POST", all_, operator, self.create, create, made, asked, refusals=(404,)),
+            Call("POST", all_, operator, self.create, create, made, asked, refusals=(404,), bounds=NAMES),
             Call("GET", one, viewer, self.show, "One subscription, with what is set aside", whole),
             Call("DELETE", one, operator, self.delete, "Delete a subscription", {204: None}),
             Call("POST", f"{one}/pause", operator, self.pause, "Deliver nothing until resumed", answer),
@@ -60,8 +61,8 @@ class Subscriptions(Resource):
         command = _asked(await decoded(request, o.SubscriptionRequest))
         records = await self._engine.submit(command, actor_of(request))
         made = self._engine.state.subscriptions.get(command.subscription_id) or _made(records)
-        location = f"/v1/subscriptions/{made.id}"
-        return shown(from_domain.new_subscription(made), 201, {"Location": location, "Cache-Control": "no-store"})
+        headers = {"Location": f"/v1/subscriptions/{made.id}", "Cache-Control": "no-store"}
+        return await self._written(lambda: from_domain.new_subscription(made), 201, headers)
 
     async def delete(self, request: Request) -> Response:
         """Tell it nothing any more."""

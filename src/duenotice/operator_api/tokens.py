@@ -1,6 +1,5 @@
 """Who may act: a token on every call, loopback included; the calls that manage tokens; the first token."""
 
-import os
 import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,6 +12,7 @@ from duenotice.domain.token import Role, Token, digest_of, token_with
 from duenotice.domain.transitions import TokenCreated
 from duenotice.engine.engine import Records
 from duenotice.errors import Misconfigured
+from duenotice.files import SecretFile
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded, new_id
 from duenotice.wire import operator as o
@@ -31,26 +31,11 @@ def new_token() -> str:
 def token_of(data_dir: Path) -> str:
     """The admin token of a data directory; the first start writes it, readable by its owner only."""
     path = data_dir / FILE
-    try:
-        if not path.exists():
-            _write(path, new_token())
-        token = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{path} cannot be used: {error}.", hint="Fix the disk or the file's mode.") from None
+    # One that is there and empty is refused below: half a token would be easy to guess.
+    token = SecretFile(path).change(lambda known: known if path.exists() else f"{new_token()}\n").strip()
     if len(token) < SHORTEST:
         raise Misconfigured(f"{path} holds no token.", hint="Remove it, and the next start writes a new one.")
     return token
-
-
-def _write(path: Path, token: str) -> None:
-    """Complete or not at all: half a token, or an empty one, would be easy to guess."""
-    unfinished = path.with_name(f"{FILE}.new")
-    unfinished.unlink(missing_ok=True)
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(token + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(path)
 
 
 class Gate:

@@ -30,7 +30,9 @@ class WayToLeader:
         self._trust = trust
         self._told, self._next = "", 0.0
 
-    async def sent(self, leader: Member, path: str, method: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
+    async def sent(
+        self, leader: Member, path: str, method: str, body: bytes | bytearray, headers: dict[str, str]
+    ) -> HttpAnswer:
         """The answer of the node that leads; raises `Deposed` when it has surely done nothing."""
         url = leader.url + path
         try:

@@ -131,7 +131,7 @@ def test_the_file_is_ours_alone_and_whole(tmp_path: Path) -> None:
 
 
 def _readable(path: Path) -> None:
-    path.chmod(0o640)
+    path.chmod(0o604)
 
 
 def _somebodys(path: Path) -> None:

@@ -48,7 +48,7 @@ def asked(key: str, method: str = "POST") -> Request:
     headers = [(b"idempotency-key", key.encode()), (b"host", b"here")]
     scope = {"type": "http", "method": method, "path": "/v1/x", "query_string": b"", "headers": headers}
     request = Request(scope, receive)
-    request.state.actor = "token/admin"
+    request.state.actor, request.state.body = "token/admin", b"{}"
     request.state.token = Token("T-1", "admin", Role.ADMIN, "", datetime(2026, 1, 1, tzinfo=UTC))
     return request
 

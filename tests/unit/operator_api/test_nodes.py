@@ -154,7 +154,9 @@ async def test_a_request_that_the_old_leader_stored_has_the_stored_answer_at_the
 class NewerLeader(WayToLeader):
     """Its answer has a record in a format that is not known here yet."""
 
-    async def sent(self, leader: Member, path: str, method: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
+    async def sent(
+        self, leader: Member, path: str, method: str, body: bytes | bytearray, headers: dict[str, str]
+    ) -> HttpAnswer:
         payload, known = "{}", RECORDS.format + 1
         record = StoredRecord(7, known, checksum(7, known, payload.encode()), payload)
         return HttpAnswer(200, msgspec.json.encode(CommandDone((record,))))

@@ -4,7 +4,7 @@ DuenoticeError                  message and hint, in the service's own words if 
 ├── Refused                     422: the rules forbid it
 │   ├── NotFound                404: the thing named does not exist
 │   └── Conflict                409: it clashes with what is already there
-├── Malformed                   400: the request is wrong
+├── Malformed                   400, 413: the request is wrong, or too large
 ├── Denied                      403: the token's role does not allow it
 │   └── UnknownToken            401: there is no token, or the service does not know it
 ├── Unavailable                 429, 502, 503, 504: not now; `retry_after` says when to try again
@@ -50,6 +50,7 @@ BY_STATUS: dict[int, type[DuenoticeError]] = {
     403: Denied,
     404: NotFound,
     409: Conflict,
+    413: Malformed,
     422: Refused,
     429: Unavailable,
     502: Unavailable,

@@ -49,7 +49,7 @@ def test_another_shape_is_foreign(body: bytes) -> None:
         (404, NotFound),
         (405, CallFailed),
         (409, Conflict),
-        (413, CallFailed),
+        (413, Malformed),
         (422, Refused),
         (429, Unavailable),
         (500, CallFailed),
