@@ -62,7 +62,10 @@ class OperatorApi:
         azure: TellAzure = lambda: None,
         pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
-        self.feed, self.gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
+        self.feed, self.gate = (
+            Feed(engine),
+            Gate(lambda: engine.state.tokens, (lambda _: "") if nodes is None else nodes.vouched_for),
+        )
         self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
         self.calls: list[Call] = [
             *Probes(engine, fleet_problem).calls(),
