@@ -38,10 +38,9 @@ def listens(connections: contextlib.ExitStack, node: Node, token: str) -> http.c
     return opened(connections, node, "/v1/feed", {"Authorization": f"Bearer {token}"})
 
 
-def tab(connections: contextlib.ExitStack, node: Node, token: str, query: str = "") -> http.client.HTTPResponse:
+def tab(connections: contextlib.ExitStack, node: Node, cookie: str, query: str = "") -> http.client.HTTPResponse:
     """A page of the console that is open, as its browser listens."""
-    cookie = {"Cookie": f"duenotice_token_{node.operator_address[1]}={token}"}
-    return opened(connections, node, f"/live{query}", cookie)
+    return opened(connections, node, f"/live{query}", {"Cookie": cookie})
 
 
 def viewer(node: Node, name: str) -> str:
@@ -92,26 +91,27 @@ def test_many_tabs_of_one_token_take_one_place_and_all_are_told(node: Node, conn
     """A team that shares a token for its screens; when the last page is left, the place is free."""
     readers, shared = node.service._api.feed.readers, viewer(node, "screens")
     node.enable("db-0")
+    cookie = node.cookie(shared)
     with contextlib.ExitStack() as open_tabs:
-        pages = [tab(open_tabs, node, shared) for _ in range(MOST_PAGES)]
+        pages = [tab(open_tabs, node, cookie) for _ in range(MOST_PAGES)]
         assert {page.status for page in pages} == {200}
         assert len(readers) == 1
-        refused = tab(open_tabs, node, shared)
+        refused = tab(open_tabs, node, cookie)
         assert (refused.status, refused.headers["retry-after"]) == (503, "5")
-        assert tab(connections, node, node.token).status == 200
+        assert tab(connections, node, node.cookie()).status == 200
         event_id = node.schedule("Reboot", "db-0")
         assert all(f"event:{event_id}" in told(page)["topics"] for page in pages)
     wait_until(lambda: len(readers) == 1)
-    assert tab(connections, node, shared).status == 200
+    assert tab(connections, node, cookie).status == 200
 
 
 def test_a_page_is_told_what_happened_before_it_listened(node: Node, connections: contextlib.ExitStack):
     """Also when another page of the same token listens already."""
     node.enable("db-0")
     before = node.service.engine.state.position
-    tab(connections, node, node.token)
+    tab(connections, node, node.cookie())
     first = node.schedule("Reboot", "db-0")
-    late = tab(connections, node, node.token, f"?after={before}")
+    late = tab(connections, node, node.cookie(), f"?after={before}")
     assert f"event:{first}" in told(late)["topics"]
     second = node.schedule("Freeze", "db-0")
     assert {f"event:{first}", f"event:{second}"} & set(told(late)["topics"]) == {f"event:{second}"}
@@ -122,7 +122,7 @@ def test_a_page_that_is_far_behind_looks_at_everything(node: Node, connections: 
     node.enable("db-0")
     for _ in range(101):
         node.operate(f"/v1/events/{node.schedule('Freeze', 'db-0')}/cancel")
-    page = tab(connections, node, node.token, "?after=1")
+    page = tab(connections, node, node.cookie(), "?after=1")
     lines = [page.readline() for _ in range(7)]
     assert b'data: {"all": true}\n' in lines
 
@@ -131,7 +131,7 @@ def test_pages_of_a_revoked_token_end_and_others_stay(node: Node, connections: c
     """At once, and without a word of what comes after."""
     node.enable("db-0")
     made = node.operate("/v1/tokens", {"name": "gone", "role": "viewer"})
-    gone, stays = tab(connections, node, made["token"]), tab(connections, node, node.token)
+    gone, stays = tab(connections, node, node.cookie(made["token"])), tab(connections, node, node.cookie())
     node.operate(f"/v1/tokens/{made['id']}", method="DELETE")
     event_id = node.schedule("Freeze", "db-0")
     while f"event:{event_id}" not in told(stays)["topics"]:
@@ -144,5 +144,5 @@ def test_a_page_hears_of_a_host_that_came_and_went_while_it_was_away(node: Node,
     before, fleet = node.service.engine.state.position, DEMO.read_text()
     node.apply(f'{fleet}\n[[hosts]]\nname = "short-lived"\n')
     node.apply(fleet)
-    page = tab(connections, node, node.token, f"?after={before}")
+    page = tab(connections, node, node.cookie(), f"?after={before}")
     assert {"hosts", "fleet"} <= set(told(page)["topics"])

@@ -67,8 +67,7 @@ def front_page(node: Outside, path: str = "/") -> str:
     """A page of the console, as its visitor gets it."""
     connection = http.client.HTTPConnection(*node.operator_address, timeout=30)
     try:
-        cookie = f"duenotice_token_{node.operator_address[1]}={node.token}"
-        connection.request("GET", path, headers={"Cookie": cookie})
+        connection.request("GET", path, headers={"Cookie": node.cookie()})
         return connection.getresponse().read().decode()
     finally:
         connection.close()

@@ -5,7 +5,7 @@ import re
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -137,10 +137,9 @@ def test_a_node_that_was_killed_is_shown_as_down(
         leader = client.nodes().leader
     killed, asked = [name for name in NAMES if name != leader][-1], leader
     page = browser.new_context(ignore_https_errors=True, reduced_motion="reduce").new_page()
-    port = nodes.servers[asked].operator[1]
-    cookie: Any = {"name": f"duenotice_token_{port}", "value": nodes.token, "url": nodes.url(asked)}
-    page.context.add_cookies([cookie])
-    page.goto(f"{nodes.url(asked)}/nodes")
+    page.goto(f"{nodes.url(asked)}/sign-in?next=/nodes")
+    page.get_by_label("Token").fill(nodes.token)
+    page.get_by_role("button", name="Sign in").click()
     expect(page.locator("tbody .state")).to_have_text(["leads" if name == leader else "follows" for name in NAMES])
     nodes.servers[killed].kill()
     expect(page.locator(f"#node-{killed} .state")).to_have_text("down")

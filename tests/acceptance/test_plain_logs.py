@@ -138,9 +138,8 @@ SILENT = {"/", "/groups/set/web", "/events"}
 def page(node: Node, path: str) -> str:
     """A page of the console as it comes."""
     connection = http.client.HTTPConnection(*node.operator_address, timeout=30)
-    cookie = f"duenotice_token_{node.operator_address[1]}={node.token}"
     try:
-        connection.request("GET", path, headers={"Cookie": cookie})
+        connection.request("GET", path, headers={"Cookie": node.cookie()})
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()
         return answer.read().decode()

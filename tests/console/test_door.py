@@ -16,11 +16,11 @@ from tests.support.node import Answer, Node
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
-def ask(node: Node, method: str, path: str, body: str = "", token: str = "", **headers: str) -> Answer:
-    """One plain request, as a browser's profile with that token would send it."""
+def ask(node: Node, method: str, path: str, body: str = "", cookie: str = "", **headers: str) -> Answer:
+    """One plain request, as a browser with that cookie would send it."""
     given = {name.replace("_", "-"): value for name, value in headers.items()} | FORM
-    if token:
-        given["Cookie"] = f"duenotice_token_{node.operator_address[1]}={token}"
+    if cookie:
+        given["Cookie"] = cookie
     connection = http.client.HTTPConnection(*node.operator_address, timeout=10)
     try:
         connection.request(method, path, body, given)
@@ -73,8 +73,9 @@ def test_signing_in_never_leads_elsewhere(node: Node, wanted: str) -> None:
 
 def test_the_cookie_opens_no_door_of_the_api(node: Node) -> None:
     """The API wants the token itself, so no form of another site can use it there."""
-    assert ask(node, "GET", "/v1/vms", token=node.token).status == 401
-    assert ask(node, "POST", "/v1/vms/web-0/restart", token=node.token).status == 401
+    cookie = node.cookie()
+    assert ask(node, "GET", "/v1/vms", cookie=cookie).status == 401
+    assert ask(node, "POST", "/v1/vms/web-0/restart", cookie=cookie).status == 401
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_the_cookie_opens_no_door_of_the_api(node: Node) -> None:
 @pytest.mark.parametrize("path", ["/vms/web-0/restart", "/sign-out"])
 def test_only_forms_of_the_console_itself_count(node: Node, path: str, headers: dict[str, str], status: int) -> None:
     """A browser says where a form was, in one header or the other."""
-    assert ask(node, "POST", path, token=node.token, **headers).status == status
+    assert ask(node, "POST", path, cookie=node.cookie(), **headers).status == status
     restarted = path.startswith("/vms") and status == 303
     assert len(node.events("web-0")) == restarted
 
@@ -153,7 +154,7 @@ def test_a_name_without_https_is_as_good_and_as_safe(node: Node, visitors: Visit
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/events", "/nowhere", "/static/console.js"])
 def test_every_answer_keeps_everything_else_out(node: Node, path: str) -> None:
     """Scripts and styles of ours only, no frames, nothing kept."""
-    headers = ask(node, "GET", path, token=node.token).headers
+    headers = ask(node, "GET", path, cookie=node.cookie()).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
     assert headers["cache-control"] == ("no-cache" if path.startswith("/static") else "no-store")
@@ -177,10 +178,11 @@ def test_a_viewer_has_no_buttons_and_is_refused_without_them(node: Node, visitor
         expect(page.locator("#main h1")).to_be_visible()
         assert page.locator("#main form[method=post]").count() == 0, path
         assert page.get_by_role("link", name="Plan a maintenance").count() == 0, path
+    cookie = node.cookie(token)
     before = node.operate("/v1/fleet", method="GET")["position"]
     acts = [*ACTS, f"/events/{event_id}/approve", f"/maintenances/{plan}/pause"]
     bodies = {"/maintenances": "on=set%3Dweb&type=Reboot", "/clock/advance": "value=1h"}
-    assert {ask(node, "POST", act, bodies.get(act, ""), token).status for act in acts} == {403}
+    assert {ask(node, "POST", act, bodies.get(act, ""), cookie).status for act in acts} == {403}
     assert node.operate("/v1/fleet", method="GET")["position"] == before
 
 
@@ -190,10 +192,12 @@ def test_a_revoked_token_is_out(node: Node, visitors: Visitors) -> None:
     made = node.operate("/v1/tokens", {"name": "temp", "role": "viewer"})
     page = visitors.come("/", made["token"])
     node.operate(f"/v1/tokens/{made['id']}", method="DELETE")
-    expect(page.get_by_role("alert")).to_contain_text("no longer knows your token: it was revoked")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "no longer signed in: your session has ended, or its token was revoked"
+    )
     page.get_by_role("link", name="Sign in again").click()
     expect(page.get_by_label("Token")).to_be_visible()
-    expect(page.get_by_text("no longer knows your token")).to_be_visible()
+    expect(page.get_by_text("no longer signed in")).to_be_visible()
 
 
 def test_what_is_not_there_has_a_page_too(node: Node, visitors: Visitors) -> None:
@@ -203,4 +207,4 @@ def test_what_is_not_there_has_a_page_too(node: Node, visitors: Visitors) -> Non
     expect(page.get_by_role("heading")).to_contain_text("nobody")
     page.get_by_role("link", name="To the fleet").click()
     expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
-    assert ask(node, "GET", "/nowhere", token=node.token).status == 404
+    assert ask(node, "GET", "/nowhere", cookie=node.cookie()).status == 404

@@ -108,9 +108,7 @@ def test_a_page_in_the_background_takes_no_connection(node: Node, visitors: Visi
     """Until somebody looks at it."""
     page = visitors.stranger()
     page.add_init_script(HIDDEN)
-    port = node.operator_address[1]
-    cookie = {"name": f"duenotice_token_{port}", "value": node.token, "url": visitors.origin}
-    page.context.add_cookies([cookie])  # type: ignore[list-item]
+    visitors.let_in(page)
     page.goto(visitors.origin)
     page.wait_for_load_state("networkidle")
     assert node.service._console.live.listeners == 0
@@ -122,9 +120,7 @@ def test_a_browser_without_shared_workers_is_live_too(node: Node, visitors: Visi
     """Each tab has a line of its own there."""
     page = visitors.stranger()
     page.add_init_script("delete window.SharedWorker;")
-    port = node.operator_address[1]
-    cookie = {"name": f"duenotice_token_{port}", "value": node.token, "url": visitors.origin}
-    page.context.add_cookies([cookie])  # type: ignore[list-item]
+    visitors.let_in(page)
     page.goto(visitors.origin)
     until_listeners(node, page, 1)
     node.schedule("Reboot", "web-2")

@@ -249,12 +249,12 @@ def test_a_killed_service_is_seen_and_a_restarted_one_too(browser: Browser, proc
 def test_a_service_that_comes_back_with_an_older_journal_is_believed(
     browser: Browser, process: Process, tmp_path: Path
 ) -> None:
-    """Nothing was told of what is no longer so; the page looks at everything again."""
+    """Nothing was told of what is no longer so. Everybody signs in again (S35); the page looks at everything again."""
     process.kill()
     process.back_up(tmp_path / "older")
     process.start()
     people = Visitors(browser, process)  # type: ignore[arg-type]
-    people.allow(complaint="ERR_")
+    people.allow(complaint="ERR_|401")
     process.enable("web-0")
     process.schedule("Reboot", "web-0")
     page = people.come("/")
@@ -263,6 +263,9 @@ def test_a_service_that_comes_back_with_an_older_journal_is_believed(
     process.kill()
     process.restore(tmp_path / "older")
     process.start()
+    page.get_by_role("link", name="Sign in again").click(timeout=15_000)
+    page.get_by_label("Token").fill(process.token)
+    page.get_by_role("button", name="Sign in").click()
     expect(page.locator("#link")).to_have_text("live", timeout=15_000)
     expect(cells).to_have_count(0)
     assert people.leave() == []

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
 from duenotice.client import OperatorClient
 from duenotice.testkit.emulator import Emulator
@@ -52,6 +53,15 @@ def unwrapped(answer: Any) -> Any:
 def wire(*lines: str, body: bytes = b"") -> bytes:
     """The bytes of a request with exactly these lines: nothing is added but line ends and the body."""
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode() + body
+
+
+def signed_in(address: tuple[str, int], token: str) -> str:
+    """The cookie of a browser that has signed in at a console: `name=secret`."""
+    connection = http.client.HTTPConnection(*address, timeout=SECONDS)
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = _exchange(connection, "POST", "/sign-in", form, urlencode({"token": token}).encode())
+    assert answer.status == 303, answer
+    return answer.headers["set-cookie"].partition(";")[0]
 
 
 class Answer(NamedTuple):
@@ -196,6 +206,10 @@ class Outside:
     def schedule(self, event_type: str, *vms: str, **more: Any) -> str:
         """Schedule an event; its id."""
         return str(self.operate("/v1/events", {"type": event_type, "resources": vms, **more})[0]["id"])
+
+    def cookie(self, token: str = "") -> str:
+        """What a browser sends that has signed in at the console."""
+        return signed_in(self.operator_address, token or self.token)
 
     def refusal(self, path: str, body: Any = None, method: str = "POST") -> tuple[int, str]:
         """A call that must be refused: its status and the reason given."""

@@ -19,6 +19,7 @@ import structlog
 from duenotice.clock import wall
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
+from duenotice.domain.session import session_id
 from duenotice.domain.state import Scope, State
 from duenotice.plain_text import each_in_one_line, lines
 
@@ -286,6 +287,10 @@ def _details(transition: t.Transition) -> dict[str, object]:
             return {"token": token.name, "role": token.role.value}
         case t.TokenRevoked(name=name):
             return {"token": name}
+        case t.SessionBegun(session, name):
+            return {"token": name, "session": session_id(session.digest)}
+        case t.SessionEnded(digest, name, reason):
+            return {"token": name, "session": session_id(digest), "reason": reason}
         case t.OperationPerformed(vm, operation):
             return {"vm": vm, "operation": operation}
     return _of_subscription(transition)

@@ -33,6 +33,7 @@ from duenotice.bootstrap.workers import Workers, check_workers, count_of
 from duenotice.clock import Clock, micros
 from duenotice.console import door
 from duenotice.console.app import Console
+from duenotice.console.sessions import Sessions
 from duenotice.domain.commands import ApplyFleet, CreateToken, MarkClock
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.state import State
@@ -52,7 +53,7 @@ from duenotice.metadata_api.server import MetadataServer
 from duenotice.metadata_api.tap import Tap
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.calls import new_id
-from duenotice.operator_api.tokens import FILE, new_token, token_of
+from duenotice.operator_api.tokens import FILE, asked_with, new_token, token_of
 from duenotice.toml import near_miss
 from duenotice.wire.fleet_toml import is_name
 
@@ -325,6 +326,7 @@ class Service:
 
     def _open_operator_door(self, listening: socket.socket) -> None:
         faults = self.metadata.faults if self.settings.allow_faults else None
+        nodes = cluster.nodes_of(self.engine, self._store)
         self._api = OperatorApi(
             self.engine,
             self.ticker,
@@ -332,14 +334,15 @@ class Service:
             faults,
             lambda: self.fleet_file.problem,
             self.followers,
-            cluster.nodes_of(self.engine, self._store),
+            nodes,
             self.node,
             lambda: None if self.azure is None else self.azure.told(self.engine.state.fleet.site),
             self.pusher.measures,
         )
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
-        self._console = Console(self.operator_app, lambda: self.metadata_address)
-        people = Side(self._console.app(), lambda request: self._api.gate.token_with(door.token_of(request)))
+        sessions = Sessions(self.engine) if nodes is None else Sessions(self.engine, nodes.have_caught_up)
+        self._console = Console(self.operator_app, asked_with, sessions, lambda: self.metadata_address)
+        people = Side(self._console.app(), lambda request: sessions.token_of(door.secret_of(request)))
         front = Front(Side(self.operator_app, self._api.gate.token_of), people, paths)
         self._operator = OperatorServer(operator_port.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")

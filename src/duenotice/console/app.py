@@ -31,17 +31,18 @@ from duenotice.console.host_pages import HostPages
 from duenotice.console.live import Live
 from duenotice.console.maintenance_pages import MaintenancePages
 from duenotice.console.node_page import NodePage
-from duenotice.console.pages import METADATA, PageRoute, Visit, form_of, status_of
+from duenotice.console.pages import METADATA, PageRoute, Visit, form_of, go, status_of
 from duenotice.console.plays import Plays
 from duenotice.console.scale_set_pages import ScaleSetPages
 from duenotice.console.scenario_pages import ScenarioPages
 from duenotice.console.search_page import KEYS, SearchPage
+from duenotice.console.sessions import Sessions
 from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
 from duenotice.console.token_pages import TokenPages
 from duenotice.console.vm_table import VmActs
 from duenotice.engine.workroom import Workroom
-from duenotice.errors import DuenoticeError, NotFound, Unavailable
+from duenotice.errors import DuenoticeError, NotFound, Refused, Unavailable
 from duenotice.plain_text import lines
 
 NAVIGATION = (
@@ -93,10 +94,16 @@ ABOUT_HTTP = {
 class Console:
     """Brings the pages together, each behind the door."""
 
-    def __init__(self, operator_api: ASGIApp, vms_ask: Callable[[], tuple[str, int]] = lambda: METADATA) -> None:
-        """`vms_ask` tells the address that is really served to VMs."""
-        self._operator_api, self._vms_ask = operator_api, vms_ask
-        self._plays, self.live = Plays(operator_api), Live()
+    def __init__(
+        self,
+        operator_api: ASGIApp,
+        asked_with: Callable[[ASGIApp, str], ASGIApp],
+        sessions: Sessions,
+        vms_ask: Callable[[], tuple[str, int]] = lambda: METADATA,
+    ) -> None:
+        """`asked_with` gives the API for the holder of a token; `vms_ask` the address that is really served to VMs."""
+        self._operator_api, self._asked_with, self._vms_ask = operator_api, asked_with, vms_ask
+        self._sessions, self._plays, self.live = sessions, Plays(), Live()
         self._workroom, self._assets = Workroom("console"), Assets()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
@@ -130,6 +137,7 @@ class Console:
     async def close(self) -> None:
         """Stop scenarios that are being played."""
         await self._plays.close()
+        await self._sessions.close()
         self._workroom.close()
 
     def _behind_the_door(self, ways: dict[str, PageRoute]) -> Callable[[Request], Awaitable[Response]]:
@@ -171,12 +179,20 @@ class Console:
         return visitor.refusal(status, problem.message, problem.hint)
 
     async def _visit(self, request: Request, looks: bool) -> Visit:
-        token = door.token_of(request)
-        client = AsyncOperatorClient.in_process(self._operator_api, token, explain=with_pages)
+        secret = door.secret_of(request)
+        token = await self._sessions.token_now(secret)
+        if token is None:
+            raise UnknownToken("Nobody is signed in.", hint="Sign in.")
+        api = self._asked_with(self._operator_api, token.id)
+        client = AsyncOperatorClient.in_process(api, "", explain=with_pages)
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
         needs = await client.attention() if looks else None
-        visit = Visit(request, client, token, me, clock, fleet.position, self._render, fleet.problem, needs)
+
+        def is_signed_in() -> bool:
+            return self._sessions.token_of(secret) is not None
+
+        visit = Visit(request, client, api, is_signed_in, me, clock, fleet.position, self._render, fleet.problem, needs)
         return visit._replace(vms_ask=self._vms_ask())
 
     async def _sign_in(self, request: Request) -> Response:
@@ -191,28 +207,30 @@ class Console:
             return self._refusal(status_of(problem), problem.message, problem.hint)
         token, goes_to = form.get("token", "").strip(), door.safe(form.get("next", "/"))
         try:
-            await AsyncOperatorClient.in_process(self._operator_api, token).me()
-        except Denied:
+            me = await AsyncOperatorClient.in_process(self._operator_api, token).me()
+            begun = await self._sessions.begin(me.id, f"token/{me.name}", door.secret_of(request))
+        except (Denied, NotFound):
             return self._sign_in_page("The service does not know this token.", goes_to, 401)
-        response = RedirectResponse(goes_to, SEE_OTHER)
-        door.sign_in(response, request, token)
+        except DuenoticeError as problem:
+            status = 429 if isinstance(problem, Refused) else status_of(problem)
+            return self._sign_in_page(f"{problem.message} {problem.hint}", goes_to, status)
+        response = go(goes_to, failed=_alone("You are signed in", begun.problem))
+        door.sign_in(response, request, begun.secret)
         return response
 
     async def _ask_for_token(self, request: Request) -> Response:
-        """The form; who comes with a token that is not known is told so."""
-        token, goes_to = door.token_of(request), door.safe(request.query_params.get("next", "/"))
-        ended = False
-        if token:
-            try:
-                await AsyncOperatorClient.in_process(self._operator_api, token).me()
-            except Denied:
-                ended = True
+        """The form; who comes with a session that has ended is told so."""
+        secret, goes_to = door.secret_of(request), door.safe(request.query_params.get("next", "/"))
+        ended = bool(secret) and await self._sessions.token_now(secret) is None
         return self._sign_in_page("", goes_to, ended=ended)
 
     async def _sign_out(self, request: Request) -> Response:
         if door.is_cross_site(request):
             return self._refusal(403, "This came from another site.", "Open the console itself.")
-        response = RedirectResponse("/sign-in", SEE_OTHER)
+        problem = await self._sessions.end(door.secret_of(request))
+        response: Response = RedirectResponse("/sign-in", SEE_OTHER)
+        if problem is not None:
+            response = self._sign_in_page(_alone("You are signed out", problem), "/")
         door.sign_out(response, request)
         return response
 
@@ -243,6 +261,11 @@ class Console:
 
     def _render(self, template: str, **values: object) -> str:
         return self._templates.get_template(template).render(**values)
+
+
+def _alone(what: str, problem: DuenoticeError | None) -> str:
+    """What people are told while nothing can be stored, and other nodes do not know."""
+    return "" if problem is None else f"{what} at this node alone, until it can be stored. {problem.message}"
 
 
 async def _small(made: Coroutine[Any, Any, Response], request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Signing in: a token once, then a cookie that no other site can use; and headers that keep other sites out."""
+"""Signing in: a token once, then a cookie of a session that no other site can use; and headers that keep them out."""
 
 import re
 from urllib.parse import urlsplit
@@ -7,9 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "duenotice_token"
-SIGNED_IN_SECONDS = 12 * 3600
-"""The length of a shift; after that people sign in again."""
+from duenotice.domain.session import LASTS
+
+COOKIE = "duenotice_session"
+HOST_ALONE = "__Host-"
+"""Browsers take a cookie with such a name only over TLS, for all paths, and from no other host than this one."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -23,20 +25,24 @@ HEADERS = {
 _OURS = re.compile(r"/(?![/\\])[^\\\x00-\x1f\x7f]*")
 
 
-def token_of(request: Request) -> str:
-    """The token of the visitor's cookie; empty when there is none."""
+def secret_of(request: Request) -> str:
+    """The secret of the visitor's session; empty when there is none."""
     return request.cookies.get(_cookie(request), "")
 
 
-def sign_in(response: Response, request: Request, token: str) -> None:
-    """Let the browser keep the token where no script and no other site can reach it."""
-    secure = request.url.scheme == "https"
-    response.set_cookie(_cookie(request), token, SIGNED_IN_SECONDS, httponly=True, samesite="strict", secure=secure)
+def sign_in(response: Response, request: Request, secret: str) -> None:
+    """Let the browser keep the secret where no script and no other site can reach it; the server ends it in time."""
+    _set(response, request, secret, int(LASTS.total_seconds()))
 
 
 def sign_out(response: Response, request: Request) -> None:
-    """Let the browser forget the token."""
-    response.delete_cookie(_cookie(request), httponly=True, samesite="strict")
+    """Let the browser forget it."""
+    _set(response, request, "", 0)
+
+
+def _set(response: Response, request: Request, secret: str, seconds: int) -> None:
+    secure = request.url.scheme == "https"
+    response.set_cookie(_cookie(request), secret, seconds, httponly=True, samesite="strict", secure=secure)
 
 
 def is_cross_site(request: Request) -> bool:
@@ -54,7 +60,8 @@ def safe(path: str) -> str:
 
 def _cookie(request: Request) -> str:
     """Browsers share cookies between the ports of a host; so two services on one host use two names."""
-    return f"{COOKIE}_{request.url.port or request.url.scheme}"
+    name = f"{COOKIE}_{request.url.port or request.url.scheme}"
+    return HOST_ALONE + name if request.url.scheme == "https" else name
 
 
 class SafeHeaders:

@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
 
 from duenotice.bounds import LARGE_BYTES, SMALL, CallBounds, body_of, form_fields
 from duenotice.client.operator.errors import Denied, UnknownToken
@@ -49,7 +50,10 @@ class Visit(NamedTuple):
 
     request: Request
     client: AsyncOperatorClient
-    token: str
+    api: ASGIApp
+    """The operator's API, asked with the visitor's token."""
+    is_signed_in: Callable[[], bool]
+    """Whether the session goes on, and its token."""
     me: Token
     clock: Clock
     position: int

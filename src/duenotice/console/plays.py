@@ -83,8 +83,7 @@ class Play:
 class Plays:
     """The plays of this service."""
 
-    def __init__(self, operator_api: App) -> None:
-        self._operator_api = operator_api
+    def __init__(self) -> None:
         self._plays: dict[str, Play] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
@@ -99,7 +98,7 @@ class Plays:
             raise NotFound(f"There is no play {play_id}.", hint="The service forgets plays when it restarts.")
         return self._plays[play_id]
 
-    def begin(self, scenario: Scenario, told: Mapping[str, str], token: str, by: str) -> Play:
+    def begin(self, scenario: Scenario, told: Mapping[str, str], api: App, by: str) -> Play:
         """Begin one. Only one is played at a time, because two would see each other's events."""
         if running := next((one for one in self._plays.values() if one.verdict is None), None):
             raise Conflict(f"{running.scenario.name} is being played.", hint="Wait for its end, or stop it.")
@@ -108,7 +107,7 @@ class Plays:
         while len(self._plays) > MOST_PLAYS:
             del self._plays[next(iter(self._plays))]
         client = PlayersClient.in_process(
-            self._operator_api, token, asyncio.get_running_loop(), timeout=ANSWER_SECONDS, explain=_as_refusal
+            api, "", asyncio.get_running_loop(), timeout=ANSWER_SECONDS, explain=_as_refusal
         )
         client.stop = begun.stop
         task = asyncio.create_task(asyncio.to_thread(_run, begun, told, client))

@@ -62,7 +62,7 @@ class ScenarioPages:
             raise Denied("Your token may not play scenarios.", hint="Ask for an operator's token.")
         told = {role.name: form[role.name].strip() for role in found.cast if form.get(role.name, "").strip()}
         try:
-            begun = self._plays.begin(found, told, visit.token, visit.me.name)
+            begun = self._plays.begin(found, told, visit.api, visit.me.name)
         except DuenoticeError as error:
             return go(f"/scenarios/{found.name}", failed=f"{error.message} {error.hint}")
         return go(f"/scenarios/plays/{begun.id}")

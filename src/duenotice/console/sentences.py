@@ -235,6 +235,11 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
     ],
     "token-created": _token,
     "token-revoked": _token,
+    "session-begun": lambda _, told: [Phrase(f"signed in at the console (session {told.session})")],
+    "session-ended": lambda _, told: [
+        Phrase(f"ended a session of {told.name} at the console ({told.session})"),
+        *_because(told.reason),
+    ],
     "request-answered": lambda _, told: [Phrase(f"kept the answer to a request (status {told.status})")],
     "incarnations-lifted": lambda _, told: [Phrase(f"let all incarnations jump ahead by {told.by}")],
     "clock-marked": _clock,

@@ -242,6 +242,7 @@ def _scope_disabled(state: State, change: t.ScopeDisabled) -> None:
 
 
 def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
+    state.sessions.clear()  # people may have signed out in what was lost (S35)
     state.floor += change.by
     state.lifted_at = state.position + 1
     state.forgotten += change.by

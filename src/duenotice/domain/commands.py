@@ -278,6 +278,21 @@ class RevokeToken(Command, frozen=True):
     token_id: str
 
 
+class BeginSession(Command, frozen=True):
+    """Let a browser in with this token for so many microseconds (S35); the session `instead_of` ends."""
+
+    token_id: str
+    digest: str
+    lasts: int
+    instead_of: str = ""
+
+
+class EndSession(Command, frozen=True):
+    """Somebody has signed out."""
+
+    digest: str
+
+
 class CreateSubscription(Command, frozen=True):
     """Tell a receiver of events by push (M13); without types, groups and VMs of all events."""
 

@@ -82,6 +82,8 @@ _RULES: dict[type[c.Command], Rule] = {
     c.DisableScopes: enablement.disable,
     c.CreateToken: access.create,
     c.RevokeToken: access.revoke,
+    c.BeginSession: access.begin_session,
+    c.EndSession: access.end_session,
     c.CreateSubscription: subscribing.create,
     c.PauseSubscription: subscribing.pause,
     c.ResumeSubscription: subscribing.resume,

@@ -12,6 +12,7 @@ from duenotice.domain.fleet import Group, Host, Site, Vm
 from duenotice.domain.gone import GoneEvent
 from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
+from duenotice.domain.session import Session
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.domain.subscription import Subscription
 from duenotice.domain.token import Role, Token
@@ -50,6 +51,7 @@ class Snapshot(Struct, frozen=True):
     gone: tuple[GoneEvent, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     push_claim: str = ""
+    sessions: tuple[Session, ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -78,6 +80,7 @@ def take(state: State) -> Snapshot:
         gone=tuple(state.gone[event_id] for event_id in state.gone_order),
         subscriptions=tuple(state.subscriptions.values()),
         push_claim=state.push_claim,
+        sessions=tuple(state.sessions.values()),
     )
 
 
@@ -106,9 +109,10 @@ def restore(snapshot: Snapshot) -> State:
 
 
 def _restore_doors(state: State, snapshot: Snapshot) -> None:
-    """Who may ask, what was answered, and who is told."""
+    """Who may ask, who is signed in, what was answered, and who is told."""
     state.tokens = {token.id: token for token in snapshot.tokens}
     state.followed = snapshot.followed or any(token.role is Role.FOLLOWER for token in snapshot.tokens)
+    state.sessions = {session.digest: session for session in snapshot.sessions}
     state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.subscriptions = {each.id: each for each in snapshot.subscriptions}
     state.push_claim = snapshot.push_claim

@@ -17,6 +17,7 @@ from duenotice.domain.kept_answers import AnswersByKey
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.progress import Progress
 from duenotice.domain.scope import scope_of
+from duenotice.domain.session import Session
 from duenotice.domain.subscription import Subscription
 from duenotice.domain.token import Token
 
@@ -48,8 +49,8 @@ class State:
     `agenda` when which event is due, `holds` what makes events of a scope wait, `told` the ids of the events of each
     scope and `on` those on each VM, `sizes` the bytes that the events of a scope take, `under_way` the plan and the
     step of an event, `lanes` the plans that hold a lane, `residents` how many VMs stand in each scope of a group.
-    `departures` and `answers` are queues: the oldest goes first. `followed` says that there ever was a token for a
-    follower.
+    `departures` and `answers` are queues: the oldest goes first. `sessions` are by digest, the oldest first. `followed`
+    says that there ever was a token for a follower.
     """
 
     __slots__ = (
@@ -76,6 +77,7 @@ class State:
         "push_claim",
         "residents",
         "scopes",
+        "sessions",
         "sizes",
         "subscriptions",
         "tokens",
@@ -105,6 +107,7 @@ class State:
         self.outcomes: dict[str, tuple[StepStatus, str]] = {}
         self.tokens: dict[str, Token] = {}
         self.followed = False
+        self.sessions: dict[str, Session] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.push_claim = ""
         self.answers: AnswersByKey = OrderedDict()
@@ -115,10 +118,14 @@ class State:
         copy.fleet, copy.agenda, copy.residents = self.fleet.copy(), self.agenda.copy(), self.residents.copy()
         copy.departures, copy.answers = self.departures.copy(), self.answers.copy()
         copy.gone, copy.gone_order = self.gone.copy(), self.gone_order.copy()
+        copy.sessions = self.sessions.copy()
         return copy
 
     def copy_to_read(self) -> "State":
-        """A copy without what only a fold or a VM needs: addresses, agenda, who left, what was answered or is gone."""
+        """A copy without what only a fold, a door or a VM needs.
+
+        That is addresses, the agenda, who left, who is signed in, what was answered or is gone.
+        """
         copy = State()
         copy.position, copy.at, copy.mark = self.position, self.at, self.mark
         copy.fleet = self.fleet.copy_to_read()

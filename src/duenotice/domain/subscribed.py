@@ -1,4 +1,4 @@
-"""The fold of what happens to tokens and subscriptions: their part of `apply`."""
+"""The fold of what happens to tokens, sessions and subscriptions: their part of `apply`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +16,16 @@ def _token_created(state: State, change: t.TokenCreated) -> None:
 
 def _token_revoked(state: State, change: t.TokenRevoked) -> None:
     state.tokens.pop(change.token_id, None)
+    for session in [each for each in state.sessions.values() if each.token_id == change.token_id]:
+        del state.sessions[session.digest]  # a session has no right of its own (S35)
+
+
+def _session_begun(state: State, change: t.SessionBegun) -> None:
+    state.sessions[change.session.digest] = change.session
+
+
+def _session_ended(state: State, change: t.SessionEnded) -> None:
+    state.sessions.pop(change.digest, None)
 
 
 def _created(state: State, change: t.SubscriptionCreated) -> None:
@@ -60,6 +70,8 @@ def _set_aside(state: State, change: t.PushSetAside) -> None:
 APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.TokenCreated: _token_created,
     t.TokenRevoked: _token_revoked,
+    t.SessionBegun: _session_begun,
+    t.SessionEnded: _session_ended,
     t.SubscriptionCreated: _created,
     t.SubscriptionTurned: _turned,
     t.SubscriptionDeleted: _deleted,

@@ -14,6 +14,7 @@ from duenotice.domain.event import Event
 from duenotice.domain.fleet import EventsPolicy, Group, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
 from duenotice.domain.scope import scope_of
+from duenotice.domain.session import Session
 from duenotice.domain.subscription_changes import PushesClaimed as PushesClaimed
 from duenotice.domain.subscription_changes import PushNoted as PushNoted
 from duenotice.domain.subscription_changes import PushSetAside as PushSetAside
@@ -279,6 +280,21 @@ class TokenRevoked(Change, frozen=True, tag="token-revoked"):
     name: str
 
 
+class SessionBegun(Change, frozen=True, tag="session-begun"):
+    """Somebody has signed in at the console with a token; `name` is that of the token."""
+
+    session: Session
+    name: str
+
+
+class SessionEnded(Change, frozen=True, tag="session-ended"):
+    """A session of a token is over; `name` is that of the token. With its token it ends without a word of its own."""
+
+    digest: str
+    name: str
+    reason: str
+
+
 class RequestAnswered(Change, frozen=True, tag="request-answered"):
     """What a request with a key was answered, in one commit with what it changed: both are durable, or neither (S6).
 
@@ -341,6 +357,8 @@ Transition = (
     | ScopeDisabled
     | TokenCreated
     | TokenRevoked
+    | SessionBegun
+    | SessionEnded
     | SubscriptionCreated
     | SubscriptionTurned
     | SubscriptionDeleted

@@ -68,7 +68,10 @@ class OperatorApi:
         azure: TellAzure = lambda: None,
         pushes: Callable[[], Sequence[PushMeasure]] = tuple,
     ) -> None:
-        self.feed, self.gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
+        self.feed, self.gate = (
+            Feed(engine),
+            Gate(lambda: engine.state.tokens, (lambda _: "") if nodes is None else nodes.vouched_for),
+        )
         self._engine, self._nodes, self._answers = engine, nodes, KeptAnswers(engine.answered)
         self._large = asyncio.Lock()
         self.calls: list[Call] = [

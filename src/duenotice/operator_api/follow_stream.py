@@ -22,6 +22,8 @@ from duenotice.domain.transitions import (
     GroupsPut,
     GroupsRemoved,
     Record,
+    SessionBegun,
+    SessionEnded,
     SubscriptionCreated,
     TokenCreated,
 )
@@ -204,6 +206,10 @@ def _told(record: Record) -> Record:
             return structs.replace(record, transition=TokenCreated(structs.replace(token, digest="")))
         case SubscriptionCreated(known):
             return structs.replace(record, transition=SubscriptionCreated(known.without_secrets()))
+        case SessionBegun(session, name):
+            return structs.replace(record, transition=SessionBegun(structs.replace(session, digest=""), name))
+        case SessionEnded(_, name, reason):
+            return structs.replace(record, transition=SessionEnded("", name, reason))
     return record
 
 

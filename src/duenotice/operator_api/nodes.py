@@ -1,8 +1,9 @@
 """What the nodes of a cluster ask each other (N09); what an operator asks about them is in `node_list`.
 
 A request that changes something is passed on whole to the node that leads: its token is in the journal, so it counts
-there too. What a VM asks for becomes a command, and is passed on as one; the life of the asking node, which only nodes
-and the database know, is what lets it in.
+there too. A page of the console has no token, so its node says with which one the visitor has signed in. What a VM asks
+for becomes a command, and is passed on as one; the life of the asking node, which only nodes and the database know, is
+what lets it in, and what makes the leader believe it.
 """
 
 import hmac
@@ -25,6 +26,7 @@ from duenotice.errors import DuenoticeError, Misconfigured, Refused, Unavailable
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.operator_api.answers import JSON, encode, key_of, problem, shown
 from duenotice.operator_api.calls import Call, decoded
+from duenotice.operator_api.tokens import ASKED_WITH
 from duenotice.operator_api.way_to_leader import NOTHING_DONE, UNDONE, WayToLeader
 
 PASSED = "Duenotice-Passed-By"
@@ -33,6 +35,8 @@ POSITION = "Duenotice-Position"
 _NODES_PATH = "/v1/nodes"
 _COMMANDS_PATH = "/v1/nodes/commands"
 _LIFE = "Duenotice-Life"
+_ASKED_WITH = "Duenotice-Asked-With"
+"""The id of the token behind a request that a page of the console makes: only a node may say so, with its life."""
 _KEPT_HEADERS = ("content-type", "location", "retry-after", "cache-control", "www-authenticate", "idempotent-replayed")
 _SENT_HEADERS = ("authorization", "content-type", "idempotency-key", "accept")
 
@@ -135,10 +139,18 @@ class Nodes:
             return shown(CommandDone((), name, error.message, error.hint))
 
     def _refuse(self, request: Request) -> Response | None:
-        life = request.headers.get(_LIFE, "").encode()
-        if any(hmac.compare_digest(known.encode(), life) for known in self._engine.seat.standing.others):
+        if self._is_node(request.headers.get(_LIFE, "")):
             return None
         return problem(401, "This is for the nodes of the cluster.", "Use the calls in docs/operator-api.md.")
+
+    def _is_node(self, life: str) -> bool:
+        said = life.encode()
+        return any(hmac.compare_digest(known.encode(), said) for known in self._engine.seat.standing.others)
+
+    def vouched_for(self, request: Request) -> str:
+        """The id of the token that another node has seen, which passes a request of its console on; or empty."""
+        token_id = request.headers.get(_ASKED_WITH, "")
+        return token_id if token_id and self._is_node(request.headers.get(_LIFE, "")) else ""
 
     async def answer(self, request: Request, here: Answering) -> Response:
         """What the node that leads answers to a request that changes something, also if that changes meanwhile (N09).
@@ -155,6 +167,10 @@ class Nodes:
                 if monotonic() >= until:
                     raise
                 await self._engine.stir()
+
+    async def have_caught_up(self) -> None:
+        """Wait until this node shows what another one may have shown already."""
+        await self._engine.caught_up()
 
     async def caught_up(self, call: Call) -> None:
         """A client that was answered at one node reads the result at every other; the list of nodes is told at once."""
@@ -173,6 +189,8 @@ class Nodes:
         key_of(request)  # what is not valid is refused here: only one of two keys would be passed on
         headers = {name: request.headers[name] for name in _SENT_HEADERS if name in request.headers}
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        if token_id := request.scope.get(ASKED_WITH):
+            headers |= {_ASKED_WITH: token_id, _LIFE: self._engine.seat.identity.life}
         headers[PASSED] = self._engine.seat.identity.node
         answer = await self._way.sent(leader, path, request.method, request.state.body, headers)
         await self._engine.reach(int(answer.headers.get(POSITION.lower(), "0")))

@@ -1,11 +1,12 @@
 """Who may act: a token on every call, loopback included; the calls that manage tokens; the first token."""
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from duenotice.domain import commands as c
 from duenotice.domain.token import Role, Token, digest_of, token_with
@@ -18,6 +19,8 @@ from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded,
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain, to_domain
 
+ASKED_WITH = "duenotice.asked_with"
+"""Where the scope of a request from inside this process has the id of its token."""
 FILE = "admin.token"
 SHORTEST = 20
 """Length in characters; a shorter text was not written by us."""
@@ -41,8 +44,11 @@ def token_of(data_dir: Path) -> str:
 class Gate:
     """Lets a request through if its token has a sufficient role. It knows tokens only by their digest."""
 
-    def __init__(self, tokens: Callable[[], Iterable[Token]]) -> None:
-        self._tokens = tokens
+    def __init__(
+        self, tokens: Callable[[], Mapping[str, Token]], vouched_for: Callable[[Request], str] = lambda _: ""
+    ) -> None:
+        """`vouched_for` is the id of the token that another node has seen, which passes a request on; or empty."""
+        self._tokens, self._vouched_for = tokens, vouched_for
 
     def refuse(self, request: Request, needed: Role) -> Response | None:
         """Why this request is refused, or None; then who asks is stored in its state."""
@@ -58,13 +64,21 @@ class Gate:
         return None
 
     def token_of(self, request: Request) -> Token | None:
-        """The token that a request shows."""
-        secret = bearer_of(request)
-        return self.token_with(secret) if secret else None
+        """The token that a request shows, or that it is asked with; a revoked one is none from then on (S35)."""
+        if secret := bearer_of(request):
+            return token_with(secret, self._tokens().values())
+        token_id = request.scope.get(ASKED_WITH) or self._vouched_for(request)
+        return self._tokens().get(token_id) if token_id else None
 
-    def token_with(self, secret: str) -> Token | None:
-        """The token with this secret."""
-        return token_with(secret, self._tokens())
+
+def asked_with(app: ASGIApp, token_id: str) -> ASGIApp:
+    """The API for a part of this process, such as the console, that has found out whose token it acts for."""
+
+    async def asked(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[ASKED_WITH] = token_id
+        await app(scope, receive, send)
+
+    return asked
 
 
 def bearer_of(request: Request) -> str:

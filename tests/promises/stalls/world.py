@@ -12,6 +12,7 @@ from urllib.parse import quote
 from tests.promises.prober import Prober
 from tests.promises.stalls import fleet
 from tests.promises.stalls.moment import TRIES, Moment
+from tests.support.node import signed_in
 
 NOTHING: Mapping[str, str] = {}
 TAIL = 0.1
@@ -166,9 +167,9 @@ class World:
     def page(self, what: str, path: str) -> None:
         """A page of the console, as an admin who is signed in."""
         assert self._node is not None
+        cookie = signed_in(self._node.operator, self._node.token)
         for _ in range(self.tries):
             with self.measured(what, READ_TAIL) as said:
-                cookie = f"duenotice_token_{self._node.operator[1]}={self._node.token}"
                 answer = self._exchange("GET", path, None, {"Cookie": cookie})
                 said.append(f"{answer.status}, {len(answer.body):,} bytes")
             assert answer.status in (200, 503), f"{what}: {path} was answered {answer.status} {answer.body[:500]!r}"

@@ -59,6 +59,8 @@ EVERY_COMMAND: list[c.Command] = [
     c.CancelMaintenance(id_of(3)),
     c.CreateToken(id_of(9), "ann", Role.VIEWER, "0" * 64),
     c.RevokeToken(id_of(5)),
+    c.BeginSession(id_of(5), "0" * 64, 3600 * SECOND),
+    c.EndSession("1" * 64),
     c.EnableScope("alone"),
     c.DisableScopes(("vm/alone",)),
     c.CreateSubscription(id_of(9), "https://r/", PushFormat.CLOUDEVENTS, "s" * 16),

@@ -70,6 +70,7 @@ def test_every_field_of_a_snapshot_comes_back() -> None:
     (step, *_) = maintain(state, "web-0", number=3).steps
     do(state, c.CancelEvent(step.event_id or ""))
     do(state, c.CreateToken("token", "edge", Role.FOLLOWER, "digest"))
+    do(state, c.BeginSession("token", "digest", DAY))
     do(state, c.CreateSubscription(id_of(4), "https://r/", PushFormat.EVENTGRID, secret="s" * 16))
     do(state, c.ClaimPushes("process"))
     take_in(state, [RequestAnswered("key", "fingerprint", NOW.at + timedelta(days=1), b"", NOW.steady + DAY)])

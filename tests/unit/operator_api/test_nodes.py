@@ -13,7 +13,7 @@ from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.response import Response
 from duenotice.clock import MICROS, monotonic
-from duenotice.domain.commands import CreateToken, EnableScope
+from duenotice.domain.commands import CreateToken, EnableScope, RevokeToken
 from duenotice.domain.token import Role, digest_of
 from duenotice.engine.members import Member
 from duenotice.engine.ticker import Ticker
@@ -168,3 +168,48 @@ async def test_what_a_newer_leader_has_done_is_unavailable_at_an_older_node() ->
     leader = Member("life", "b", "http://b", "99")
     with pytest.raises(Unavailable, match="record 7 was written by a newer duenotice"):
         await pass_command(leader, Ask(EnableScope("alone"), "vm/alone"), "me", NewerLeader())
+
+
+@pytest.mark.parametrize(
+    "life",
+    [None, "", "not a life", "lïfe", "own"],
+)
+@in_loop
+async def test_only_a_node_can_say_which_token_a_request_has(life: str | None) -> None:
+    """A page of the console at another node has no token: the leader believes its node, and nobody else (S35)."""
+    async with three() as cluster:
+        await with_a_token(cluster)
+        leading = cluster.leader
+        said = leading.engine.seat.identity.life if life == "own" else life
+        claims = [("duenotice-asked-with", "T-1"), ("duenotice-passed-by", "b")]
+        claims += [] if said is None else [("duenotice-life", said)]
+        assert await me(leading, claims) == 401
+
+
+@in_loop
+async def test_what_a_node_says_about_a_token_counts_until_it_is_revoked() -> None:
+    async with three() as cluster:
+        await with_a_token(cluster)
+        await ask(cluster.leader, CreateToken("T-2", "other", Role.ADMIN, digest_of("other")))
+        life = cluster.others[0].engine.seat.identity.life
+        claims = [("duenotice-asked-with", "T-1"), ("duenotice-life", life)]
+        assert await me(cluster.leader, claims) == 200
+        await ask(cluster.leader, RevokeToken("T-1"))
+        assert await me(cluster.leader, claims) == 401
+
+
+async def me(node: Node, headers: list[tuple[str, str]]) -> int:
+    """How `GET /v1/me` is answered to a request from the network with these headers."""
+    app = OperatorApi(node.engine, Ticker(node.engine), nodes=Nodes(node.engine)).app()
+    statuses = []
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status"))
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    scope = {"type": "http", "method": "GET", "path": "/v1/me", "query_string": b"", "headers": raw}
+    await app(scope, receive, send)
+    return int(statuses[0])

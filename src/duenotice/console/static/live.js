@@ -51,7 +51,7 @@ function lose(why) {
   link.dataset.lost = "";
   link.lastElementChild.textContent = "not live";
   const since = new Date(lastHeard).toISOString().slice(11, 19);
-  if (why === "denied") stale.replaceChildren("The service no longer knows your token: it was revoked, or it has expired. ", signIn());
+  if (why === "denied") stale.replaceChildren("You are no longer signed in: your session has ended, or its token was revoked. ", signIn());
   else stale.textContent = `${WHY[why]} This page shows how things were at ${since} UTC; trying again …`;
   stale.hidden = false;
 }

@@ -15,6 +15,7 @@ from duenotice.domain import subscription as u
 from duenotice.domain import token as k
 from duenotice.domain import transitions as t
 from duenotice.domain.scope import scope_of
+from duenotice.domain.session import session_id
 from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.events import Event, Life
 from duenotice.wire.operator.fleet import EventsPolicy, Group, Host, Site, Vm, VmWithEvents
@@ -334,6 +335,10 @@ def _details(change: t.Transition) -> Details:
             return Details(status=said.status, location=said.location)
         case t.TokenCreated(created):
             return Details(token=token(created))
+        case t.SessionBegun(session, name):
+            return Details(session=session_id(session.digest), name=name)
+        case t.SessionEnded(digest, name, reason):
+            return Details(session=session_id(digest), name=name, reason=reason)
         case t.SubscriptionCreated(made):
             return Details(subscription=subscription(made))
         case t.PushSetAside(subscription_id, given_up):

@@ -88,6 +88,7 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     token: Token | None = None
     token_id: str | None = None
     name: str | None = None
+    session: str | None = None
     mark: ClockMark | None = None
     of: str | None = None
     policy: EventsPolicy | None = None

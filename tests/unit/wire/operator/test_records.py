@@ -11,6 +11,7 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Condition, EventsPolicy, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus
+from duenotice.domain.session import Session
 from duenotice.domain.subscription import PushFormat, SetAside, Subscription, SubscriptionStatus
 from duenotice.domain.token import Role, Token
 from duenotice.domain.window import Window, WindowSpan
@@ -101,6 +102,14 @@ DETAILS: list[tuple[t.Transition, str]] = [
         '{"token":{"id":"T-1","name":"ann","role":"viewer","created_at":"2026-03-01T12:00:00Z"}}',
     ),
     (t.TokenRevoked("T-1", "ann"), '{"token_id":"T-1","name":"ann"}'),
+    (
+        t.SessionBegun(Session("0123456789abcdef", "T-1", NOON, 5), "ann"),
+        '{"name":"ann","session":"0123456789ab"}',
+    ),
+    (
+        t.SessionEnded("0123456789abcdef", "ann", "Signed out."),
+        '{"reason":"Signed out.","name":"ann","session":"0123456789ab"}',
+    ),
     (t.SubscriptionCreated(SUBSCRIPTION), f'{{"subscription":{SUBSCRIPTION_SHOWN}}}'),
     (
         t.SubscriptionTurned("U-1", SubscriptionStatus.REFUSED, "No."),

@@ -1,0 +1,34 @@
+"""Who is signed in at the console: sessions of tokens, each known only by the digest of its secret (S35)."""
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from duenotice.clock import Instant
+
+LASTS = timedelta(hours=12)
+"""The length of a shift; after that people sign in again."""
+
+MOST_OF_A_TOKEN, MOST_SESSIONS = 50, 10_000
+"""A token has no more sessions than it may have live pages; and there is an end to all of them together (S24)."""
+
+_SHOWN = 12
+"""Letters of the digest that name a session where people read: enough to tell it from others."""
+
+
+def session_id(digest: str) -> str:
+    """The name of a session for people."""
+    return digest[:_SHOWN]
+
+
+class Session(Struct, frozen=True, gc=False):
+    """One browser that is signed in. What it may do is what its token may do at that moment."""
+
+    digest: str
+    token_id: str
+    until: datetime
+    until_steady: int
+
+    def is_over(self, now: Instant) -> bool:
+        """Whether it has run out by both faces of time: a clock that is wrong for a moment ends no session (S34)."""
+        return self.until <= now.at and self.until_steady <= now.steady
