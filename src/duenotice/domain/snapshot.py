@@ -50,6 +50,7 @@ class Snapshot(Struct, frozen=True):
     gone: tuple[GoneEvent, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     push_claim: str = ""
+    steady: int = 0
 
 
 def take(state: State) -> Snapshot:
@@ -78,13 +79,15 @@ def take(state: State) -> Snapshot:
         gone=tuple(state.gone[event_id] for event_id in state.gone_order),
         subscriptions=tuple(state.subscriptions.values()),
         push_claim=state.push_claim,
+        steady=state.steady,
     )
 
 
 def restore(snapshot: Snapshot) -> State:
     """The state that was taken."""
     state = State()
-    state.position, state.at, state.mark = snapshot.position, snapshot.at, snapshot.mark
+    state.position, state.mark = snapshot.position, snapshot.mark
+    state.at, state.steady = snapshot.at, snapshot.steady
     state.fleet.digest, state.fleet.site = snapshot.digest, snapshot.site
     state.fleet.hosts = {host.name: host for host in snapshot.hosts}
     state.fleet.groups = {group.key: group for group in snapshot.groups}
