@@ -60,6 +60,10 @@ class Instant(NamedTuple):
         """The instant that many microseconds later on an undisturbed clock."""
         return self if micros == 0 else Instant(later(self.at, timedelta(microseconds=micros)), self.steady + micros)
 
+    def has_come(self, now: "Instant") -> bool:
+        """Whether it is too late by both faces; nothing is given up before (S34, decision 0019)."""
+        return self.steady <= now.steady and self.at <= now.at
+
 
 class Mark(NamedTuple):
     """Where a clock stood and on which boot, written down so that the next process can go on from there.

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_OID, uuid5
 from hypothesis.stateful import RuleBasedStateMachine
 from structlog.testing import capture_logs
 
-from duenotice.clock import micros, seconds
+from duenotice.clock import Instant, micros, seconds
 from duenotice.domain import commands as c
 from duenotice.domain.due import next_due
 from duenotice.domain.event import Event, Phase
@@ -106,8 +106,9 @@ class Rollout(RuleBasedStateMachine):
         self._look(answers)
         if self.broken:
             raise self.broken
-        for plan in self.publisher.state.maintenances.values():
-            _check_plan(plan)
+        state = self.publisher.state
+        for plan in state.maintenances.values():
+            _check_plan(plan, Instant(state.at, state.steady))
         if self.engine.broken:
             self._cut(self.journal.away)
 
@@ -181,15 +182,20 @@ class Rollout(RuleBasedStateMachine):
         return [event for event in self.publisher.state.events.values() if event.phase is phase]
 
 
-def _check_plan(plan: Maintenance) -> None:
-    """What a plan says of itself adds up."""
+def _check_plan(plan: Maintenance, decided: Instant) -> None:
+    """What a plan says of itself adds up, as of when something was decided last."""
     failed = plan.count(StepStatus.FAILED)
     if plan.status is Status.DONE:
         assert not plan.count(StepStatus.WAITING, StepStatus.UNDER_WAY), f"done, with steps left: {plan}"
         assert failed <= plan.failures_allowed, f"done, with too many failures: {plan}"
     if plan.status is Status.FAILED:
         assert failed > plan.failures_allowed and plan.reason, f"failed without a reason: {plan}"
-    if plan.is_out_of_window and plan.count(StepStatus.WAITING) and plan.status is not Status.CANCELLED:
+    if (
+        plan.window is not None
+        and plan.window.is_over(decided)
+        and plan.count(StepStatus.WAITING)
+        and plan.status is not Status.CANCELLED
+    ):
         assert plan.status is not Status.RUNNING and plan.reason, f"waits for a window that never comes: {plan}"
     for step in plan.steps:
         assert step.status is not StepStatus.SKIPPED or step.reason, f"a step left out in silence: {step}"

@@ -202,7 +202,7 @@ class World:
         """One after another: a change that does not apply raises."""
         for change in changes:
             self.check_life(change)
-            fold(self.state, t.Record(self.state.position + 1, self.now.at, "test", change))
+            fold(self.state, t.Record(self.state.position + 1, self.now.at, "test", change, self.now.steady))
 
     def check_life(self, change: t.Transition) -> None:
         """S7: what is over is over; what has started is not cancelled; who has left an event is not hit again."""

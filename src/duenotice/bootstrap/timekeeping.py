@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from duenotice.clock import Alive, Clock, Mark, SystemClock, boot_id, clock_from_name, micros_of, seconds
+from duenotice.clock import Alive, Clock, Mark, SystemClock, boot_id, clock_from_name, seconds
 from duenotice.domain.state import State
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
@@ -25,9 +25,7 @@ def clock_of(name: str, state: State, journal: Journal) -> Clock:
 def _last_mark(state: State) -> Mark | None:
     """Where time stood when we were last running: the last mark, or the last record if that is later."""
     mark = state.mark
-    if mark is None or mark.boot_micros or state.at <= mark.at:  # a real one: the time of day may be wrong
-        return mark
-    return mark._replace(at=state.at, steady=mark.steady + micros_of(state.at - mark.at))
+    return mark if mark is None or state.steady <= mark.steady else mark._replace(at=state.at, steady=state.steady)
 
 
 class Heartbeat:

@@ -1,6 +1,7 @@
 """When which event is due, as a heap in steady time; stale entries are skipped, then dropped.
 
-An event that has to wait for another update domain of its scope is not on it: it is put again when it may go on.
+An event that has to wait for another update domain of its scope is put again when it may go on. Until then it is not on
+it, or only for the end of its span.
 """
 
 import heapq
@@ -24,8 +25,8 @@ def due_at(event: Event, hold: ScopeHolds, deletes_together: bool = True) -> int
     """When something happens to an event by itself; None when something else has to happen first."""
     if event.phase is Phase.STARTED:
         return event.impact_ends
-    if holds_domain(hold, event):
-        return None
+    if holds_domain(hold, event):  # it can only miss its span
+        return None if event.opening is None or event.opening.ends is None else event.opening.closes
     if not event.approved_by or (deletes_together and holds_delete(hold, event)):
         return event.notice_ends  # a delete that waits for others waits no longer than its notice
     return _AT_ONCE if event.opening is None else event.opening.opens

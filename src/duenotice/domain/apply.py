@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from duenotice.clock import later
+from duenotice.clock import Instant
 from duenotice.domain import gone, indexes, plans_applied
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
@@ -29,7 +29,7 @@ _REPORT = "Please report this."
 
 def fold(state: State, record: t.Record) -> None:
     """Apply a record and move to its position; what is applied may ask when it happens."""
-    state.at = record.at
+    state.at, state.steady = record.when
     apply(state, record.transition)
     state.position = record.position
 
@@ -193,7 +193,8 @@ def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.Ev
     event = _known(state, change.event_id, change.scope)
     if event.id in state.under_way:
         state.outcomes[event.id] = (_OUTCOMES[type(change)], _reason(state, event, change))
-    gone.keep(state.gone, state.gone_order, gone.GoneEvent(event.id, event.scope, later(state.at, gone.KEPT)))
+    now = Instant(state.at, state.steady)
+    gone.keep(state.gone, state.gone_order, gone.of(event, now), now)
     _leave(state, event)
 
 
@@ -263,7 +264,8 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
 def _request_answered(state: State, change: t.RequestAnswered) -> None:
     # The record that is being folded; positions have no gaps.
     position = state.position + 1
-    keep(state.answers, KeptAnswer(change.key, change.fingerprint, position, change.until, change.until_steady))
+    answer = KeptAnswer(change.key, change.fingerprint, position, change.until, change.until_steady)
+    keep(state.answers, answer, Instant(state.at, state.steady))
 
 
 def _clock_marked(state: State, change: t.ClockMarked) -> None:

@@ -65,7 +65,7 @@ def _scope_of(state: State, name: str) -> str:
 def _had(state: State, event_id: str, who: _Approver, now: Instant) -> bool:
     """Whether the caller had this event a short time ago. Who may approve all gets an error that it is gone."""
     gone = None if event_id in state.events else state.gone.get(event_id)
-    return gone is not None and who != _EVERYBODY and who.sees(gone.scope) and now.at < gone.until
+    return gone is not None and who != _EVERYBODY and who.sees(gone.scope) and not gone.is_over(now)
 
 
 def _visible(state: State, event_id: str, who: _Approver) -> Event:

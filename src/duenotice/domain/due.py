@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from duenotice.clock import Instant, micros_of
+from duenotice.clock import Instant
 from duenotice.domain import agenda
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
@@ -17,7 +17,7 @@ from duenotice.domain.planning import ended, go_on
 from duenotice.domain.policy import Policy
 from duenotice.domain.starting import held_back, may_start, started
 from duenotice.domain.state import State
-from duenotice.domain.windowed import is_due, next_moment
+from duenotice.domain.windowed import is_due, missed, next_moment
 
 
 class Faulty(Exception):
@@ -84,8 +84,7 @@ def next_due(state: State, after: int, at: datetime | None = None) -> int | None
     moments = [agenda.next_after(state.agenda, state.events, state.holds, after)]
     moments += [progress.next_look(after) for progress in state.plans.values()]
     if at is not None:
-        windows = (next_moment(progress, at) for progress in state.plans.values())
-        moments += [after + micros_of(moment - at) for moment in windows if moment is not None]
+        moments += [next_moment(progress, Instant(at, after)) for progress in state.plans.values()]
     return min((moment for moment in moments if moment is not None), default=None)
 
 
@@ -151,6 +150,8 @@ def _about(change: t.Transition) -> tuple[str, str] | None:
 def _step(state: State, event: Event, now: Instant, policy: Policy) -> list[t.Transition]:
     if event.phase is Phase.STARTED:
         return complete(state, event)
+    if event.opening is not None and event.opening.is_over(now):
+        return missed(state, event, now)
     if may_start(event, now) and not held_back(state, event, now, policy):
         begun = started(event, Act.START, now, policy)
         if begun.impact_ends is None and not any(name in state.fleet.vms for name in event.resources):

@@ -133,7 +133,7 @@ def go_on(state: State, progress: Progress, now: Instant, policy: Policy) -> Ite
 
     Apply each before you ask for the next; when something has changed, ask again.
     """
-    if changes := _conclusion(state, progress) or closed(state, progress, now):
+    if changes := _conclusion(state, progress) or closed(state, progress, now, policy):
         yield changes
     elif lets_begin(progress.plan, now, policy):
         yield from _beginning(state, progress, now, policy)

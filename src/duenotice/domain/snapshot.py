@@ -52,6 +52,7 @@ class Snapshot(Struct, frozen=True):
     subscriptions: tuple[Subscription, ...] = ()
     push_claim: str = ""
     sessions: tuple[Session, ...] = ()
+    steady: int = 0
 
 
 def take(state: State) -> Snapshot:
@@ -81,13 +82,15 @@ def take(state: State) -> Snapshot:
         subscriptions=tuple(state.subscriptions.values()),
         push_claim=state.push_claim,
         sessions=tuple(state.sessions.values()),
+        steady=state.steady,
     )
 
 
 def restore(snapshot: Snapshot) -> State:
     """The state that was taken."""
     state = State()
-    state.position, state.at, state.mark = snapshot.position, snapshot.at, snapshot.mark
+    state.position, state.mark = snapshot.position, snapshot.mark
+    state.at, state.steady = snapshot.at, snapshot.steady
     state.fleet.digest, state.fleet.site = snapshot.digest, snapshot.site
     state.fleet.hosts = {host.name: host for host in snapshot.hosts}
     state.fleet.groups = {group.key: group for group in snapshot.groups}

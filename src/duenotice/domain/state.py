@@ -50,7 +50,7 @@ class State:
     scope and `on` those on each VM, `sizes` the bytes that the events of a scope take, `under_way` the plan and the
     step of an event, `lanes` the plans that hold a lane, `residents` how many VMs stand in each scope of a group.
     `departures` and `answers` are queues: the oldest goes first. `sessions` are by digest, the oldest first. `followed`
-    says that there ever was a token for a follower.
+    says that there ever was a token for a follower. `at` and `steady` are when the last record was decided.
     """
 
     __slots__ = (
@@ -79,6 +79,7 @@ class State:
         "scopes",
         "sessions",
         "sizes",
+        "steady",
         "subscriptions",
         "tokens",
         "told",
@@ -86,7 +87,7 @@ class State:
     )
 
     def __init__(self) -> None:
-        self.position = 0
+        self.position = self.steady = 0
         self.at = datetime.min.replace(tzinfo=UTC)
         self.fleet = Fleet()
         self.scopes: dict[str, Scope] = {}
@@ -127,7 +128,7 @@ class State:
         That is addresses, the agenda, who left, who is signed in, what was answered or is gone.
         """
         copy = State()
-        copy.position, copy.at, copy.mark = self.position, self.at, self.mark
+        copy.position, copy.at, copy.steady, copy.mark = self.position, self.at, self.steady, self.mark
         copy.fleet = self.fleet.copy_to_read()
         copy.scopes, copy.events = self.scopes.copy(), self.events.copy()
         copy.forgotten, copy.floor, copy.lifted_at = self.forgotten, self.floor, self.lifted_at

@@ -5,7 +5,7 @@ from typing import Any
 
 from duenotice.domain import transitions as t
 from duenotice.domain.state import State
-from duenotice.domain.subscription import MOST_SET_ASIDE, SubscriptionStatus
+from duenotice.domain.subscription import MOST_SET_ASIDE, Subscription, SubscriptionStatus
 from duenotice.domain.token import Role
 
 
@@ -35,8 +35,13 @@ def _created(state: State, change: t.SubscriptionCreated) -> None:
 def _turned(state: State, change: t.SubscriptionTurned) -> None:
     known = state.subscriptions[change.subscription_id]
     begins = change.status is SubscriptionStatus.WAITING and known.status is not SubscriptionStatus.WAITING
-    since = state.at if begins else known.since
-    state.subscriptions[known.id] = known.with_(status=change.status, reason=change.reason, since=since)
+    turned = known.with_(status=change.status, reason=change.reason)
+    state.subscriptions[known.id] = _from_now_on(state, turned) if begins else turned
+
+
+def _from_now_on(state: State, known: Subscription) -> Subscription:
+    """A day begins again."""
+    return known.with_(since=state.at, since_steady=state.steady)
 
 
 def _deleted(state: State, change: t.SubscriptionDeleted) -> None:
@@ -47,7 +52,7 @@ def _replayed(state: State, change: t.SubscriptionReplayed) -> None:
     known, again = state.subscriptions[change.subscription_id], set(change.positions)
     left = tuple(each for each in known.set_aside if each.position not in again)
     pending = tuple(sorted(again.union(known.pending)))
-    state.subscriptions[known.id] = known.with_(set_aside=left, pending=pending, since=state.at)
+    state.subscriptions[known.id] = _from_now_on(state, known.with_(set_aside=left, pending=pending))
 
 
 def _claimed(state: State, change: t.PushesClaimed) -> None:

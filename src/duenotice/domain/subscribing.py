@@ -38,6 +38,7 @@ def create(state: State, command: c.CreateSubscription, now: Instant, policy: Po
         command.format,
         created_at=now.at,
         since=now.at,
+        since_steady=now.steady,
         types=command.types,
         groups=tuple(_group(state, name) for name in command.groups),
         vms=tuple(_vm(state, name) for name in command.vms),

@@ -1,14 +1,15 @@
 """Who is told of events by push: a subscription, what it asks for, and how far its deliveries are (M13)."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 
 from msgspec import Struct, structs
 
+from duenotice.clock import MICROS, Instant
 from duenotice.domain.event import Event, EventType
 from duenotice.domain.scope import group_of
 
-GIVEN_UP_AFTER = timedelta(hours=24)
+GIVEN_UP_AFTER = 24 * 3600 * MICROS
 """How long a message is tried, on the service's clock."""
 
 MOST_SET_ASIDE = 1000
@@ -50,7 +51,8 @@ class Subscription(Struct, frozen=True, omit_defaults=True):
 
     All changes of events up to `position` are delivered, but for those at the positions that are `pending`, and those
     that are `set_aside`; `forgotten` counts the set aside ones that are no longer listed. Tries of a message last for a
-    day, from the moment that it happened or from `since`. `trouble` is why the last try failed, if it did.
+    day, from the moment that it happened or from `since`; `is_too_late` says when it is over. `trouble` is why the last
+    try failed, if it did.
     """
 
     id: str
@@ -70,6 +72,12 @@ class Subscription(Struct, frozen=True, omit_defaults=True):
     trouble: str = ""
     set_aside: tuple[SetAside, ...] = ()
     forgotten: int = 0
+    since_steady: int = 0
+
+    def is_too_late(self, now: Instant, happened: Instant | None = None) -> bool:
+        """Whether a day is over by both faces of time (S34): since it was resumed, and since a message happened."""
+        since = Instant(self.since, self.since_steady)
+        return all(each.after(GIVEN_UP_AFTER).has_come(now) for each in (since, happened or since))
 
     def wants(self, event: Event) -> bool:
         """Whether an event is of one of the types, and in one of the groups or on one of the VMs, if any are named."""

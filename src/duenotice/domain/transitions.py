@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from duenotice.clock import Mark
+from duenotice.clock import Instant, Mark
 from duenotice.domain.change import Change as Change
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import EventsPolicy, Group, Host, Site, Vm
@@ -233,7 +233,7 @@ class MaintenanceRetried(Change, frozen=True, tag="maintenance-retried"):
 
 
 class WindowClosed(Change, frozen=True, tag="window-closed"):
-    """A span of a plan's window is over; the next is `span`, and `steps` wait for it: they had not started."""
+    """The span of a plan's window that is on or comes next is `span`; `steps` had not started, and wait for it."""
 
     maintenance_id: str
     span: int
@@ -373,9 +373,17 @@ Transition = (
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A transition at its position in the journal: when it was decided and who asked."""
+    """A transition at its position in the journal: when it was decided, by both faces of time, and who asked.
+
+    Old records do not say the steady time; then it is 0, and only the time of day counts.
+    """
 
     position: int
     at: datetime
     actor: str
     transition: Transition
+    steady: int = 0
+
+    @property
+    def when(self) -> Instant:
+        return Instant(self.at, self.steady)

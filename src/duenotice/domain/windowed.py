@@ -1,8 +1,9 @@
 """How a plan keeps to its window: when its steps may begin, and what happens at the end of a span (decision 0014)."""
 
+from collections.abc import Callable
 from datetime import datetime
 
-from duenotice.clock import Instant
+from duenotice.clock import Instant, micros_of
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.maintenance import Maintenance, Status
@@ -10,10 +11,12 @@ from duenotice.domain.notice import earliest, minimum_notice
 from duenotice.domain.policy import Policy
 from duenotice.domain.progress import Progress
 from duenotice.domain.state import State
-from duenotice.domain.window import announced_from, next_of
+from duenotice.domain.window import Opening, WindowSpan, announced_from, next_of
 
 WINDOW_ENDED = "Its window has ended."
 NEW_WINDOW = "The maintenance has a new window."
+CLOCK_SET_BACK = "The clock was set back: the maintenance has an earlier window."
+NOT_SURE_YET = "By the time of day its window has ended. It is paused when the steady clock says so too."
 
 
 def lets_begin(plan: Maintenance, now: Instant, policy: Policy) -> bool:
@@ -21,10 +24,12 @@ def lets_begin(plan: Maintenance, now: Instant, policy: Policy) -> bool:
     span, notice = plan.present_span, minimum_notice(plan.type, None)
     if span is None:
         return plan.window is None
-    if now.at < announced_from(span, notice):
-        return False
-    hits = max(span.begins, earliest(now, notice + policy.commit_allowance))
-    return not span.is_over(hits)
+    return now.at >= announced_from(span, notice) and _fits(span, notice, now, policy)
+
+
+def _fits(span: WindowSpan, notice: int, now: Instant, policy: Policy) -> bool:
+    """Whether what VMs are told of now, or later, can hit in this span."""
+    return not span.is_over(max(span.begins, earliest(now, notice + policy.commit_allowance)))
 
 
 def waits_until(plan: Maintenance, at: datetime) -> datetime | None:
@@ -35,55 +40,87 @@ def waits_until(plan: Maintenance, at: datetime) -> datetime | None:
     return span.begins
 
 
+def is_unsure(plan: Maintenance) -> bool:
+    """Whether a plan that runs is in none of its spans, and cannot say yet that its window is over (S34)."""
+    return plan.status is Status.RUNNING and plan.is_out_of_window
+
+
 def is_due(progress: Progress, now: Instant, policy: Policy) -> bool:
     """Whether the time of day lets something happen by itself: a span has ended, or steps may begin in it."""
-    span = progress.plan.present_span
-    if span is None or not progress.is_open:
+    plan = progress.plan
+    if plan.window is None or not progress.is_open:
         return False
-    return span.is_over(now.at) or (progress.has_ready(now.steady) and lets_begin(progress.plan, now, policy))
+    return (
+        next_of(plan.window, now.at) != plan.span
+        or _pauses(progress, now)
+        or (progress.has_ready(now.steady) and lets_begin(plan, now, policy))
+    )
 
 
-def next_moment(progress: Progress, at: datetime) -> datetime | None:
-    """When the window next matters, later than this time of day."""
-    span = progress.plan.present_span
-    if span is None or not progress.is_open:
-        return None
-    moments = (announced_from(span, minimum_notice(progress.plan.type, None)), span.ends)
-    return min((moment for moment in moments if moment is not None and moment > at), default=None)
-
-
-def closed(state: State, progress: Progress, now: Instant) -> list[t.Transition]:
-    """At the end of a span nothing new may start: what is only scheduled is taken back, and waits for the next span.
-
-    After the last span the plan pauses, unless all that is left is under way.
-    """
+def next_moment(progress: Progress, now: Instant) -> int | None:
+    """When the window next matters, later than now, in steady time on an undisturbed clock."""
     plan, span = progress.plan, progress.plan.present_span
-    if plan.window is None or span is None or not span.is_over(now.at):
+    if plan.window is None or not progress.is_open:
+        return None
+    moments = [] if span is None else [announced_from(span, minimum_notice(plan.type, None)), span.ends]
+    steady = [now.steady + micros_of(moment - now.at) for moment in moments if moment is not None]
+    return min((moment for moment in (*steady, plan.window.closes) if moment > now.steady), default=None)
+
+
+def closed(state: State, progress: Progress, now: Instant, policy: Policy) -> list[t.Transition]:
+    """A plan is in the span that the time of day says, also when somebody sets it back.
+
+    So no clock that is wrong for a moment makes it miss one. After the last span it pauses, unless all that is left is
+    under way; for that both faces of time have to say so, as nothing takes it back (S34).
+    """
+    plan = progress.plan
+    if plan.window is None:
         return []
-    following = next_of(plan.window, plan.span, now.at)
-    late = _late(state, progress)
-    changes = _taken_back(progress, late, following, WINDOW_ENDED)
-    if following == len(plan.window.spans) and (progress.waiting or late):
-        changes.append(t.MaintenanceChanged(plan.id, Status.PAUSED, WINDOW_ENDED))
-    return changes
+    present = next_of(plan.window, now.at)
+    if present < plan.span:
+        span = plan.window.spans[present]
+        is_of_use = _fits(span, minimum_notice(plan.type, None), now, policy)
+        early = _scheduled(state, progress, lambda its: is_of_use and its is not None and its.begins > span.begins)
+        return _taken_back(progress, early, present, CLOCK_SET_BACK)
+    if present > plan.span:
+        return [t.WindowClosed(plan.id, present)]
+    return [t.MaintenanceChanged(plan.id, Status.PAUSED, WINDOW_ENDED)] if _pauses(progress, now) else []
+
+
+def _pauses(progress: Progress, now: Instant) -> bool:
+    plan = progress.plan
+    is_told = plan.status is Status.PAUSED and plan.reason == WINDOW_ENDED
+    return bool(progress.waiting) and not is_told and plan.window is not None and plan.window.is_over(now)
+
+
+def missed(state: State, event: Event, now: Instant) -> list[t.Transition]:
+    """An event has missed its span: what its plan has only scheduled and has missed it is taken back, and waits."""
+    under_way = state.under_way.get(event.id)
+    if under_way is None:
+        return [t.EventCancelled(event.id, event.scope, WINDOW_ENDED)]
+    progress = state.plans[under_way[0]]
+    assert progress.plan.window is not None
+    present = max(progress.plan.span, next_of(progress.plan.window, now.at))
+    late = _scheduled(state, progress, lambda its: its is not None and its.is_over(now))
+    return _taken_back(progress, late, present, WINDOW_ENDED)
 
 
 def moved(state: State, progress: Progress) -> list[t.Transition]:
     """The plan gets a new window: what is only scheduled would hit outside of it, so it is taken back and waits."""
-    late = _late(state, progress)
-    return _taken_back(progress, late, progress.plan.span, NEW_WINDOW) if late else []
+    scheduled = _scheduled(state, progress, lambda _: True)
+    return _taken_back(progress, scheduled, progress.plan.span, NEW_WINDOW) if scheduled else []
 
 
-def _taken_back(progress: Progress, late: dict[int, Event], following: int, reason: str) -> list[t.Transition]:
-    cancelled = [t.EventCancelled(event.id, event.scope, reason) for event in late.values()]
-    return [*cancelled, t.WindowClosed(progress.plan.id, following, tuple(late))]
+def _taken_back(progress: Progress, events: dict[int, Event], present: int, reason: str) -> list[t.Transition]:
+    cancelled = [t.EventCancelled(event.id, event.scope, reason) for event in events.values()]
+    return [*cancelled, t.WindowClosed(progress.plan.id, present, tuple(events))]
 
 
-def _late(state: State, progress: Progress) -> dict[int, Event]:
-    """The events that have not started, by their steps."""
-    return {number: event for number, event in _raised(state, progress) if event.phase is Phase.SCHEDULED}
-
-
-def _raised(state: State, progress: Progress) -> list[tuple[int, Event]]:
+def _scheduled(state: State, progress: Progress, wanted: Callable[[Opening | None], bool]) -> dict[int, Event]:
+    """The events of the plan that have not started and whose span is wanted, by their steps."""
     known = ((number, state.events.get(step.event_id or "")) for number, step in progress.being_hit())
-    return [(number, event) for number, event in known if event is not None]
+    return {
+        number: event
+        for number, event in known
+        if event is not None and event.phase is Phase.SCHEDULED and wanted(event.opening)
+    }

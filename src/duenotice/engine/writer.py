@@ -282,7 +282,7 @@ class Writer:
 
     def _take(self, transitions: Iterable[Transition], actor: str, now: Instant, records: list[Record]) -> None:
         for transition in transitions:
-            record = Record(self._ahead.position + 1, now.at, actor, transition)
+            record = Record(self._ahead.position + 1, now.at, actor, transition, now.steady)
             fold(self._ahead, record)
             records.append(record)
 

@@ -39,12 +39,12 @@ class EventBook:
             ):
                 before = self._events.get(event.id, event)
                 self._events[event.id] = event
-                return EventChange(record.position, record.at, event, before)
+                return EventChange(record.position, record.when, event, before)
             case t.EventCompleted(event_id) | t.EventCancelled(event_id) | t.EventFailed(event_id):
                 known = self._events.pop(event_id, None)
                 if known is None:
                     raise UnknownEvent(event_id)
-                return EventChange(record.position, record.at, known.with_(phase=_ENDS[type(change)]), known)
+                return EventChange(record.position, record.when, known.with_(phase=_ENDS[type(change)]), known)
         return None
 
     def learn(self, event: Event) -> None:

@@ -11,7 +11,7 @@ from duenotice.backoff import Backoff
 from duenotice.clock import Clock, monotonic
 from duenotice.domain import transitions as t
 from duenotice.domain.fleet import Site
-from duenotice.domain.subscription import GIVEN_UP_AFTER, Subscription, SubscriptionStatus
+from duenotice.domain.subscription import Subscription, SubscriptionStatus
 from duenotice.errors import Refused
 from duenotice.push.changes import TOLD, EventBook, UnknownEvent, event_before
 from duenotice.push.outbox import MOST_PENDING, Outbox, Parcel
@@ -95,16 +95,16 @@ class Courier:
             self._book = EventBook()  # who is not behind needs none
         self._wake.set()
 
-    def replay(self, change: t.SubscriptionReplayed, since: Subscription) -> None:
+    def replay(self, change: t.SubscriptionReplayed, known: Subscription) -> None:
         """Deliver these again; a day begins again."""
-        self.outbox.since = since.since
+        self.outbox.known = known
         self._again += change.positions
         self._wake.set()
 
     async def _validate(self) -> None:
         for pause in self._around.backoff.pauses():
             said = await self._line.validate(self._around.site())
-            is_late = self._around.clock.now().at >= self._known.since + GIVEN_UP_AFTER
+            is_late = self._known.is_too_late(self._around.clock.now())
             if said.end is PushEnd.TAKEN:
                 await self._report(SubscriptionStatus.ACTIVE)
                 self._known = self._known.with_(status=SubscriptionStatus.ACTIVE)
@@ -180,7 +180,7 @@ class Courier:
 
     def _send(self) -> None:
         while not self._is_over and (parcel := self.outbox.next(monotonic())) is not None:
-            if self.outbox.is_hopeless(parcel, self._around.clock.now().at):
+            if self.outbox.is_hopeless(parcel, self._around.clock.now()):
                 self._around.news()
                 continue
             task = asyncio.create_task(self._deliver(parcel), name="push")
@@ -203,8 +203,8 @@ class Courier:
             self.outbox.delivered(parcel)
             return
         self.failed += 1
-        now, alone = self._around.clock.now(), said.end is PushEnd.NOT_THIS
-        self.outbox.failed(parcel, said.reason, monotonic(), now.at, alone=alone, after=said.after)
+        shown, alone = self._around.clock.now(), said.end is PushEnd.NOT_THIS
+        self.outbox.failed(parcel, said.reason, monotonic(), shown, alone=alone, after=said.after)
         if said.end is PushEnd.GONE and not self._is_over:
             self._is_over = True
             await self._report(SubscriptionStatus.PAUSED, said.reason)

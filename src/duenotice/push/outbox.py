@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from duenotice.backoff import Backoff
+from duenotice.clock import Instant
 from duenotice.domain.commands import GivenUp, PushNote
-from duenotice.domain.subscription import GIVEN_UP_AFTER, Subscription
+from duenotice.domain.subscription import Subscription
 from duenotice.wire.push_json import EventChange
 
 AT_ONCE = 8
@@ -34,7 +35,7 @@ class Outbox:
 
     def __init__(self, known: Subscription, backoff: Backoff, jitter: Callable[[], float]) -> None:
         """`jitter` makes a pause shorter by a factor, so that receivers do not get all tries at once."""
-        self._id, self.since, self.position = known.id, known.since, known.position
+        self.known, self.position = known, known.position
         self._backoff, self._jitter = backoff, jitter
         self._lanes: dict[str, deque[Parcel]] = {}
         self._ready: list[tuple[float, int, str]] = []
@@ -59,7 +60,7 @@ class Outbox:
     @property
     def oldest(self) -> datetime | None:
         """When the first of those that wait happened."""
-        return min((change.at for change in self._held.values()), default=None)
+        return min((change.when.at for change in self._held.values()), default=None)
 
     @property
     def unnoted(self) -> int:
@@ -107,8 +108,8 @@ class Outbox:
         self._failures, self._quiet_until, self.trouble = 0, 0.0, ""
         self._over(parcel)
 
-    def failed(self, parcel: Parcel, reason: str, now: float, at: datetime, *, alone: bool, after: float) -> bool:
-        """It was not taken, now that it is `at` on the service's clock. Tells whether it is given up.
+    def failed(self, parcel: Parcel, reason: str, now: float, shown: Instant, *, alone: bool, after: float) -> bool:
+        """It was not taken, when the service's clock showed `shown`. Tells whether it is given up.
 
         `alone` says that this is about the message, and others may go well. `after` is when the receiver wants to be
         asked again.
@@ -118,7 +119,7 @@ class Outbox:
         if not alone and now >= self._quiet_until:  # those that were under way together fail together
             self._quiet_until = now + self._pause(self._failures, after)
             self._failures += 1
-        if self._is_late(parcel, at):
+        if self.known.is_too_late(shown, parcel.change.when):
             self._give_up(parcel, reason)
             return True
         parcel.ready_at = now + self._pause(parcel.tries - 1, after)
@@ -126,9 +127,9 @@ class Outbox:
         self._offer(parcel)
         return False
 
-    def is_hopeless(self, parcel: Parcel, at: datetime) -> bool:
+    def is_hopeless(self, parcel: Parcel, shown: Instant) -> bool:
         """Whether a message is too old to be tried, as the receiver takes nothing anyway; then it is given up."""
-        hopeless = bool(self._failures) and self._is_late(parcel, at)
+        hopeless = bool(self._failures) and self.known.is_too_late(shown, parcel.change.when)
         if hopeless:
             self._give_up(parcel, self.trouble)
         return hopeless
@@ -142,7 +143,7 @@ class Outbox:
         if not (self._done or waits or self.is_far or self.trouble != self._noted_trouble):
             return None
         note = PushNote(
-            self._id,
+            self.known.id,
             self.position,
             tuple(sorted(self._held)),
             tuple(self._done),
@@ -159,9 +160,6 @@ class Outbox:
 
     def _pause(self, failures: int, after: float) -> float:
         return max(self._backoff.after(failures) * self._jitter(), min(after, self._backoff.longest))
-
-    def _is_late(self, parcel: Parcel, at: datetime) -> bool:
-        return at >= max(parcel.change.at, self.since) + GIVEN_UP_AFTER
 
     def _give_up(self, parcel: Parcel, reason: str) -> None:
         self._given_up.append(GivenUp(parcel.change.position, parcel.change.event.id, reason))

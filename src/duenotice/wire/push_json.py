@@ -6,6 +6,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
+from duenotice.clock import Instant
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat
@@ -26,7 +27,7 @@ class EventChange(NamedTuple):
     """A change of an event: where it is in the journal, when it was, the event after it and before it."""
 
     position: int
-    at: datetime
+    when: Instant
     event: Event
     before: Event
 
@@ -52,7 +53,7 @@ def _grid_event(change: EventChange, site: Site) -> dict[str, object]:
         "eventType": EMITTED,
         "dataVersion": DATA_VERSION,
         "metadataVersion": METADATA_VERSION,
-        "eventTime": change.at,
+        "eventTime": change.when.at,
     }
 
 
@@ -63,7 +64,7 @@ def _cloud_event(change: EventChange, site: Site) -> dict[str, object]:
         "source": topic_of(site),
         "subject": resource_id(change.event, site),
         "type": EMITTED,
-        "time": change.at,
+        "time": change.when.at,
         "datacontenttype": "application/json",
         "data": _data(change.event, site),
     }

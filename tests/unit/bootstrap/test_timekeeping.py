@@ -36,9 +36,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 class TestClockOf:
     """Where time goes on at a start."""
 
-    def journal(self, mark: Mark, last_record: datetime) -> tuple[State, MemoryJournal]:
+    def journal(self, mark: Mark, last_record: datetime, steady: int = 0) -> tuple[State, MemoryJournal]:
         state = State()
-        state.mark, state.at = mark, last_record
+        state.mark, state.at, state.steady = mark, last_record, steady
         return state, MemoryJournal()
 
     @pytest.mark.parametrize("name", ["real", "60x", "manual"])
@@ -50,8 +50,13 @@ class TestClockOf:
     @pytest.mark.parametrize("name", ["60x", "manual"])
     def test_a_clock_of_its_own_goes_on_from_its_last_record(self, machine: Machine, name: str) -> None:
         """Both faces by as much."""
-        clock = clock_of(name, *self.journal(Mark(NOW.at, 7), NOW.after(600).at))
+        clock = clock_of(name, *self.journal(Mark(NOW.at, 7), NOW.after(600).at, 607))
         assert clock.now() == Instant(NOW.after(600).at, 607)
+
+    def test_the_real_one_goes_on_from_the_steady_time_of_its_last_record(self, machine: Machine) -> None:
+        """That is as durable as a mark, and newer: less is counted twice after another boot (S25, S34)."""
+        clock = clock_of("real", *self.journal(Mark(NOW.at, 7, "boot-1", 4000), NOW.after(600).at, 607))
+        assert clock.now().steady == 607
 
     @pytest.mark.parametrize("boot_id", ["boot-1", ""])
     def test_of_the_real_one_the_time_of_day_is_not_believed(self, machine: Machine, boot_id: str) -> None:

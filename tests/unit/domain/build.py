@@ -94,7 +94,7 @@ def tick(state: State, now: Instant = NOW, policy: Policy = POLICY) -> list[Tran
 def take_in(state: State, changes: list[Transition], now: Instant = NOW) -> list[Transition]:
     """Fold what was decided."""
     for change in changes:
-        fold(state, Record(state.position + 1, now.at, "test", change))
+        fold(state, Record(state.position + 1, now.at, "test", change, now.steady))
     return changes
 
 

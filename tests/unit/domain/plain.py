@@ -23,7 +23,7 @@ def happenings(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Tr
 
 
 def _next_of_events(state: State, now: Instant, policy: Policy) -> list[t.Transition]:
-    due = [(moment, event.id) for event in state.events.values() if (moment := _due_at(event)) is not None]
+    due = [(moment, event.id) for event in state.events.values() if (moment := _due_at(state, event)) is not None]
     for moment, event_id in sorted(due):
         event = state.events[event_id]
         if moment <= now.steady and not _waits(state, event, now, policy):
@@ -33,21 +33,33 @@ def _next_of_events(state: State, now: Instant, policy: Policy) -> list[t.Transi
     return []
 
 
-def _due_at(event: Event) -> float | None:
+def _due_at(state: State, event: Event) -> float | None:
+    its = event.opening
     if event.phase is Phase.STARTED:
         return event.impact_ends
-    return -1 if event.approved_by else event.notice_ends
+    if _another_domain_is_hit(state, event):
+        return its.closes if its is not None and its.ends is not None else None
+    if event.approved_by:
+        return -1 if its is None else its.opens
+    return event.notice_ends
+
+
+def _another_domain_is_hit(state: State, event: Event) -> bool:
+    """S11."""
+    if event.cause not in PLANNED or event.update_domain is None:
+        return False
+    others = [other for other in state.events.values() if other.scope == event.scope]
+    hit = [other for other in others if other.phase is Phase.STARTED and other.cause not in BY_USER]
+    return any(other.update_domain != event.update_domain for other in hit)
 
 
 def _waits(state: State, event: Event, now: Instant, policy: Policy) -> bool:
-    """Whether another event of its scope has to come first (S11)."""
-    if event.phase is Phase.STARTED:
+    """Whether another event of its scope has to come first; not if it has missed its span."""
+    if event.phase is Phase.STARTED or (event.opening is not None and event.opening.is_over(now)):
         return False
+    if _another_domain_is_hit(state, event):
+        return True
     others = [other for other in state.events.values() if other.scope == event.scope]
-    if event.cause in PLANNED and event.update_domain is not None:
-        hit = [other for other in others if other.phase is Phase.STARTED and other.cause not in BY_USER]
-        if any(other.update_domain != event.update_domain for other in hit):
-            return True
     if event.type is not EventType.TERMINATE or notice_is_over(event, now) or not policy.deletes_together:
         return False
     deletes = [other for other in others if other.type is EventType.TERMINATE and other.phase is Phase.SCHEDULED]
@@ -58,7 +70,7 @@ def _next_of_plans(state: State, now: Instant, policy: Policy) -> list[t.Transit
     for plan in state.maintenances.values():
         changes: list[t.Transition] = [*_ends(state, plan, now)]
         if plan.status in OPEN and not changes:
-            changes = _conclusion(state, plan) or closed(state, state.plans[plan.id], now)
+            changes = _conclusion(state, plan) or closed(state, state.plans[plan.id], now, policy)
             may_begin = not changes and lets_begin(plan, now, policy)
             for number in ready(plan, now.steady) if may_begin else []:
                 changes += _begun(state, state.plans[plan.id], number, now, policy)

@@ -24,7 +24,7 @@ def after(hours: float, set_by: int = 0) -> Instant:
 def told(state: State, key: str, now: Instant = NOW, is_old: bool = False) -> None:
     """A request was answered, by us or by an older duenotice."""
     change = RequestAnswered(key, "f", now.at + KEPT, b"any bytes", 0 if is_old else now.steady + DAY)
-    fold(state, Record(state.position + 1, now.at, "token/ci", change))
+    fold(state, Record(state.position + 1, now.at, "token/ci", change, now.steady))
 
 
 def test_it_is_known_where_the_answer_is() -> None:
@@ -55,7 +55,7 @@ def test_a_clock_that_was_set_forgets_nothing_when_the_next_comes(days: int) -> 
     for key, now in (("a", NOW), ("b", after(1, days)), ("c", after(23.9, days))):
         told(state, key, now)
     assert list(state.answers) == ["a", "b", "c"]
-    told(state, "d", after(24, days))
+    told(state, "d", after(24))
     assert list(state.answers) == ["b", "c", "d"]
 
 
@@ -75,12 +75,13 @@ def test_a_key_that_is_used_again_after_a_day_is_the_newest() -> None:
     assert list(state.answers) == ["a", "c"]
 
 
-@pytest.mark.parametrize("days", [0, 3, -3])
-def test_it_counts_as_answered_for_a_day_however_the_clock_is_set(days: int) -> None:
+@pytest.mark.parametrize(("days", "lasts"), [(0, 24), (3, 24), (-3, 4 * 24)])
+def test_it_counts_as_answered_until_a_day_is_over_by_both_faces_of_time(days: int, lasts: int) -> None:
+    """However the clock is set (S34)."""
     state = State()
     told(state, "k")
     (known,) = state.answers.values()
-    for key, hours, found in (("k", 0.0, known), ("k", 23.9, known), ("k", 24.0, None), ("other", 0.0, None)):
+    for key, hours, found in (("k", 0, known), ("k", lasts - 0.1, known), ("k", lasts, None), ("other", 0, None)):
         assert kept_answer(state.answers, key, after(hours, days)) is found
 
 

@@ -19,7 +19,7 @@ from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.window import Window, WindowSpan, opening
-from duenotice.domain.windowed import WINDOW_ENDED, waits_until
+from duenotice.domain.windowed import CLOCK_SET_BACK, WINDOW_ENDED, is_unsure, waits_until
 from duenotice.errors import Conflict, InvariantBroken, Refused
 from tests.unit.domain.build import (
     HOUR,
@@ -53,6 +53,11 @@ def plan_of(state: State, number: int = 1) -> Maintenance:
 
 def steps_of(state: State, number: int = 1) -> list[StepStatus]:
     return [step.status for step in plan_of(state, number).steps]
+
+
+def spans_of(state: State) -> tuple[WindowSpan, ...]:
+    window = plan_of(state).window
+    return () if window is None else window.spans
 
 
 def only_event(state: State) -> Event:
@@ -300,6 +305,111 @@ class TestClock:
         assert opening(span, NOW).lets(Instant(later(at).at, later(steady).steady)) is lets
 
 
+def wrong(now: Instant, days: float) -> Instant:
+    """The same moment, while the time of day is wrong by so many days."""
+    return Instant(now.at + timedelta(days=days), now.steady)
+
+
+class TestWrongForAMoment:
+    """A time of day that is wrong for some seconds loses no window: what is given up needs both faces (S34)."""
+
+    @pytest.mark.parametrize("days", [2, 400, -2])
+    def test_a_plan_before_its_only_window_is_not_paused(self, days: int) -> None:
+        state = listening()
+        maintain(state, *WEBS, window=TWO_HOURS)
+        tick(state, wrong(NOW.after(SECOND), days))
+        assert plan_of(state).status is RUNNING
+        tick(state, NOW.after(6 * SECOND))
+        assert [at for at, _ in goes_on(state, NOW.after(6 * SECOND))] == [
+            later(1).at,
+            *[NOW.after(85 * MINUTE).at] * 2,
+        ]
+        assert plan_of(state).status is DONE
+
+    def test_what_is_scheduled_for_a_window_stays_so(self) -> None:
+        """VMs have prepared for it, and approved it."""
+        state = listening()
+        maintain(state, "web-0", window=window_of((3600, 3600), (90_000, 3600)))
+        told = NOW.after(44 * MINUTE)
+        tick(state, told)
+        event = only_event(state)
+        assert [type(change) for change in tick(state, wrong(told.after(SECOND), 2))] == [t.WindowClosed]
+        assert only_event(state) == event
+        tick(state, told.after(6 * SECOND))
+        assert [(at, hit.id) for at, hit in goes_on(state, told.after(6 * SECOND))] == [(later(1).at, event.id)]
+
+    def test_no_window_is_left_out(self) -> None:
+        """Two days ahead it is told of a window then; when the clock is right again, of today's."""
+        state = listening()
+        window = window_of((3600, 7200), (79_200, 7200), (79_200, 7200))
+        maintain(state, "web-0", window=window)
+        ahead = wrong(NOW.after(SECOND), 2)
+        tick(state, Instant(ahead.at + timedelta(minutes=50), ahead.steady))
+        early = only_event(state)
+        assert (early.opening is not None and early.opening.begins, plan_of(state).span) == (window.spans[2].begins, 2)
+        changes = tick(state, NOW.after(6 * SECOND))
+        assert changes == [t.EventCancelled(early.id, "set/web", CLOCK_SET_BACK), t.WindowClosed(id_of(1), 0, (0,))]
+        assert [at for at, _ in goes_on(state, NOW.after(6 * SECOND))] == [later(1).at]
+
+    def test_set_back_by_a_second_at_the_end_of_a_window_it_keeps_what_it_has_told_for_the_next(self) -> None:
+        """NTP does that; nothing would fit into the rest of the earlier window."""
+        state = listening()
+        maintain(state, "web-0", window=window_of((3600, 600), (600, 3600)), now=NOW.after(64 * MINUTE))
+        end = NOW.after(70 * MINUTE)
+        tick(state, end)
+        event = only_event(state)
+        back = Instant(end.at - timedelta(seconds=1), end.steady + SECOND)
+        assert tick(state, back) == [t.WindowClosed(id_of(1), 0)]
+        tick(state, end.after(2 * SECOND))
+        assert only_event(state) == event
+
+    def test_the_end_of_the_last_window_has_to_come_by_both_faces_too(self) -> None:
+        state = listening()
+        maintain(state, *WEBS, window=TWO_HOURS)
+        over = later(3)
+        for early in (Instant(over.at, over.steady - 1), Instant(over.at - timedelta(microseconds=1), over.steady)):
+            tick(state, early)
+            assert plan_of(state).status is RUNNING
+        tick(state, over)
+        assert (plan_of(state).status, plan_of(state).reason) == (PAUSED, WINDOW_ENDED)
+
+    def test_in_between_it_says_what_it_waits_for(self) -> None:
+        """The service was away for three hours, so its steady clock is behind."""
+        state = listening()
+        plan = maintain(state, *WEBS, window=TWO_HOURS)
+        assert not is_unsure(plan)
+        tick(state, Instant(later(4).at, later(1).steady))
+        assert is_unsure(plan_of(state))
+        assert next_due(state, later(1).steady, later(4).at) == later(3).steady
+        tick(state, Instant(later(6).at, later(3).steady))
+        assert (is_unsure(plan_of(state)), plan_of(state).reason) == (False, WINDOW_ENDED)
+
+    def test_after_an_absence_a_late_event_goes_into_the_next_window(self) -> None:
+        """The service was away over the whole window: the event is taken back when its own time is over."""
+        state = listening()
+        maintain(state, "web-0", window=window_of((3600, 3600), (79_200, 3600)))
+        told = NOW.after(44 * MINUTE)
+        tick(state, told)
+        back = Instant(later(5).at, told.steady)
+        tick(state, back)
+        first = only_event(state)
+        assert (first.phase, plan_of(state).span) == (Phase.SCHEDULED, 1)
+        tick(state, back.after(76 * MINUTE))
+        assert not state.events
+        assert [at for at, _ in goes_on(state, back.after(76 * MINUTE))] == [later(24).at]
+
+    def test_what_waits_for_another_update_domain_is_on_the_agenda_for_the_end_of_its_span(self) -> None:
+        """Nothing else would wake the service then."""
+        state = listening()
+        other = schedule(state, "web-1", number=7)
+        do(state, c.ApproveEvents((other.id,)), NOW, DRIVEN)
+        tick(state, NOW, DRIVEN)
+        maintain(state, "web-0", window=window_of((3600, 60), (3600, 3600)), policy=DRIVEN)
+        tick(state, NOW.after(44 * MINUTE), DRIVEN)
+        late = Instant(later(1).at + timedelta(hours=3), NOW.after(45 * MINUTE).steady)
+        assert next_due(state, late.steady) == later(1).after(MINUTE).steady
+
+
 class TestRefused:
     """A window in which nothing could ever happen is refused, and so is one that is too large."""
 
@@ -349,7 +459,7 @@ class TestResuming:
     def test_with_a_new_window_it_goes_on_there(self) -> None:
         state, window = self.paused(), window_of((3600, 3600), after=later(5))
         do(state, c.ResumeMaintenance(id_of(1), window), later(5))
-        assert (plan_of(state).window, plan_of(state).reason) == (window, "")
+        assert (spans_of(state), plan_of(state).reason) == (window.spans, "")
         assert [at for at, _ in goes_on(state, later(5))] == [later(6).at] * 2
         assert plan_of(state).status is DONE
 
@@ -385,7 +495,7 @@ class TestResuming:
         maintain(state, *WEBS, window=TWO_HOURS)
         do(state, c.PauseMaintenance(id_of(1)))
         do(state, c.ResumeMaintenance(id_of(1)))
-        assert plan_of(state).window == TWO_HOURS
+        assert spans_of(state) == TWO_HOURS.spans
         goes_on(state, NOW)
         assert plan_of(state).status is DONE
 

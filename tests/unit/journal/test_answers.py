@@ -50,7 +50,7 @@ def test_an_answer_without_a_location_has_none_afterwards() -> None:
 def test_the_newest_format_holds_the_answer_as_one_value() -> None:
     change = RequestAnswered("k", "f", NOON + timedelta(days=1), ANSWER.packed(), 86_400_000_007)
     row = RECORDS.pack(Record(7, NOON, "token/ci", change))
-    with_steady = IN_BYTES.replace(b"\n", b"").replace(b'"}}', b'","until_steady":86400000007}}')
+    with_steady = IN_BYTES.replace(b"\n", b"").replace(b'"}}', b'","until_steady":86400000007},"steady":0}')
     assert (row.format, row.payload) == (11, with_steady)
     stored = json.loads(row.payload)["transition"]["answer"]
     assert unpacked(base64.b64decode(stored)) == ANSWER

@@ -50,6 +50,7 @@ def test_a_row_can_be_read_by_a_person() -> None:
         "at": "2026-03-01T12:00:00Z",
         "actor": "operator",
         "transition": {"change": "scope-enabled", "scope": "vm/db-0/3"},
+        "steady": 0,
     }
 
 

@@ -1,20 +1,21 @@
 """What a subscription sends next: in order for each event, later after a failure, and not for ever."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.backoff import Backoff
+from duenotice.clock import Instant
 from duenotice.domain.commands import GivenUp
 from duenotice.domain.subscription import PushFormat, Subscription
 from duenotice.push.outbox import AT_ONCE, MOST_PENDING, PASSED, Outbox, Parcel
 from duenotice.wire.push_json import EventChange
-from tests.unit.domain.build import NOW, id_of, listening, schedule
+from tests.unit.domain.build import DAY, HOUR, NOW, SECOND, id_of, listening, schedule
 
 EVENT = schedule(listening(), "alone")
-KNOWN = Subscription("U-1", "https://r/", PushFormat.EVENTGRID, NOW.at, NOW.at, position=10)
-DAY = timedelta(days=1)
+KNOWN = Subscription("U-1", "https://r/", PushFormat.EVENTGRID, NOW.at, NOW.at, position=10, since_steady=NOW.steady)
 
 
 def outbox(known: Subscription = KNOWN) -> Outbox:
@@ -22,15 +23,15 @@ def outbox(known: Subscription = KNOWN) -> Outbox:
     return Outbox(known, Backoff(10.0, 3600.0), lambda: 1.0)
 
 
-def change(position: int, number: int = 0, at: datetime = NOW.at) -> EventChange:
+def change(position: int, number: int = 0, when: Instant = NOW) -> EventChange:
     event = EVENT.with_(id=id_of(number or position))
-    return EventChange(position, at, event, event)
+    return EventChange(position, when, event, event)
 
 
 def fail(
-    box: Outbox, parcel: Parcel, now: float, at: datetime = NOW.at, *, alone: bool = False, after: float = 0
+    box: Outbox, parcel: Parcel, now: float, shown: Instant = NOW, *, alone: bool = False, after: float = 0
 ) -> bool:
-    return box.failed(parcel, "It answered 500.", now, at, alone=alone, after=after)
+    return box.failed(parcel, "It answered 500.", now, shown, alone=alone, after=after)
 
 
 def taken(box: Outbox, now: float = 0.0) -> list[Parcel]:
@@ -101,22 +102,40 @@ def test_after_a_day_a_message_is_given_up_and_set_aside() -> None:
     """The next message of the event goes on."""
     box = outbox()
     box.put(change(11, 1))
-    box.put(change(12, 1, NOW.at + DAY))
+    box.put(change(12, 1, NOW.after(DAY)))
     (parcel,) = taken(box)
-    assert not fail(box, parcel, 0.0, NOW.at + DAY - timedelta(seconds=1))
+    assert not fail(box, parcel, 0.0, NOW.after(DAY - SECOND))
     (parcel,) = taken(box, 10.0)
-    assert fail(box, parcel, 10.0, NOW.at + DAY)
+    assert fail(box, parcel, 10.0, NOW.after(DAY))
     note = box.take_note()
     assert note is not None
     assert (note.given_up, note.done) == ((GivenUp(11, id_of(1), "It answered 500."),), (11,))
     assert [parcel.change.position for parcel in taken(box, 1000.0)] == [12]
 
 
+@pytest.mark.parametrize(("hours", "days", "given_up"), [(0, 2, False), (23, 2, False), (25, 0, True), (25, -2, False)])
+def test_a_message_is_given_up_only_when_it_is_too_late_by_both_faces_of_time(
+    hours: int, days: int, given_up: bool
+) -> None:
+    """S34: so many hours later, with a time of day that is wrong by so many days."""
+    box = outbox()
+    box.put(change(11))
+    (parcel,) = taken(box)
+    at, steady = NOW.after(hours * HOUR)
+    wrong = Instant(at + timedelta(days=days), steady)
+    assert (fail(box, parcel, 0.0, wrong), box.waiting) == (given_up, not given_up)
+    if not given_up:
+        (parcel,) = taken(box, 10.0)
+        assert box.is_hopeless(parcel, wrong) is given_up
+        box.delivered(parcel)
+        assert box.waiting == 0
+
+
 def test_what_is_old_already_is_tried_once_unless_the_receiver_fails_anyway() -> None:
     box = outbox()
     box.put(change(11))
     box.put(change(12))
-    late = NOW.at + 2 * DAY
+    late = NOW.after(2 * DAY)
     first, second = taken(box)
     assert not box.is_hopeless(first, late)
     assert fail(box, first, 0.0, late)
@@ -125,10 +144,11 @@ def test_what_is_old_already_is_tried_once_unless_the_receiver_fails_anyway() ->
 
 
 def test_a_day_begins_again_when_it_is_resumed_or_replayed() -> None:
-    box = outbox(KNOWN.with_(since=NOW.at + DAY))
+    since = NOW.after(DAY)
+    box = outbox(KNOWN.with_(since=since.at, since_steady=since.steady))
     box.put(change(11))
     (parcel,) = taken(box)
-    assert not fail(box, parcel, 0.0, NOW.at + DAY + timedelta(hours=23))
+    assert not fail(box, parcel, 0.0, NOW.after(DAY + 23 * HOUR))
 
 
 def test_a_note_says_what_is_done_and_what_is_left_and_only_when_there_is_news() -> None:

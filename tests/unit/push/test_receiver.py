@@ -20,7 +20,7 @@ from tests.support.push_receiver import HANG, Delivery, PushReceiver
 from tests.unit.domain.build import NOW, listening, schedule
 
 EVENT = schedule(listening(), "alone")
-CHANGE = EventChange(7, NOW.at, EVENT, EVENT)
+CHANGE = EventChange(7, NOW, EVENT, EVENT)
 SECRET = "0123456789abcdef"
 
 

@@ -8,6 +8,7 @@ import pytest
 from azure.core.messaging import CloudEvent
 from azure.eventgrid import EventGridEvent
 
+from duenotice.clock import Instant
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat
@@ -55,7 +56,7 @@ TYPE = "Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitt
 
 
 def changed(phase: Phase = Phase.SCHEDULED, position: int = 7) -> EventChange:
-    return EventChange(position, AT, EVENT.with_(phase=phase), EVENT)
+    return EventChange(position, Instant(AT, 0), EVENT.with_(phase=phase), EVENT)
 
 
 def test_event_grid_reads_what_it_is_sent() -> None:
