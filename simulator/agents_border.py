@@ -1,13 +1,15 @@
 """The border around agents: their disk, their programs and their log are the world's; see `border` for their time."""
 
+import asyncio
+import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
 from duenotice.agent import agent, ledger, logs
-from duenotice.agent.handlers import hook, processes
+from duenotice.agent.handlers import hook, processes, supervisor
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
 
@@ -55,29 +57,42 @@ def check_alive() -> None:
         raise Killed
 
 
-class _Ear:
-    """A pipe that a program writes to; programs of the world write nothing."""
+class _Supervised:
+    """A program of the world under a supervisor, as `processes.Program` shows a real one; it writes nothing."""
 
-    async def __aenter__(self) -> "_Ear":
-        return self
+    output = errors = alive = ""
 
-    async def __aexit__(self, *_: object) -> None:
-        """Nothing is open."""
+    def __init__(self, program: Program) -> None:
+        self._program = program
 
-    async def last_words(self) -> str:
-        return ""
+    @property
+    def returncode(self) -> int | None:
+        return self._program.returncode
+
+    async def wait(self) -> None:
+        await self._program.wait()
+
+    async def end(self) -> None:
+        """As a supervisor does: it asks, waits a while and kills."""
+        if self.returncode is None:
+            _signal(self._program.pid, signal.SIGTERM)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(supervisor.GRACE):
+                    await self._program.wait()
+            _signal(self._program.pid, signal.SIGKILL)
+            await self._program.wait()
 
 
 async def _start(
-    argv: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes, output: _Ear, errors: _Ear
-) -> Program:
+    argv: Sequence[str], environment: Mapping[str, str], stdin: bytes, handler: str, printed: object
+) -> _Supervised:
     check_alive()
-    return starter().start_program(argv, environment or {}, stdin)
+    return _Supervised(starter().start_program(argv, environment, stdin))
 
 
-def _signal(group: int, number: int) -> None:
+def _signal(pid: int, number: int) -> None:
     check_alive()
-    starter().signal_program(group, number)
+    starter().signal_program(pid, number)
 
 
 class _Silence:
@@ -108,9 +123,7 @@ def agents_border() -> Iterator[None]:
             (ledger, "fcntl", calls),
             (ledger, "time", calls),
             (ledger, "sync_directory", calls.sync_directory),
-            (processes, "_Ear", _Ear),
             (processes, "_start", _start),
-            (processes, "_signal", _signal),
             (hook, "require_trusted", lambda path: None),
             (logs, "_form", _heard),
             (logs, "sys", SimpleNamespace(stderr=_Silence())),

@@ -1,6 +1,8 @@
 """kill -9 of the real agent at every record of its ledger, for every type of event, and reboots: S12 to S15 hold."""
 
 import itertools
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -151,3 +153,60 @@ def test_the_machine_returns_to_service_after_the_reboot_it_was_told_of(node: No
         return machine
 
     assert every_death(tell) >= 3
+
+
+SLOW = """
+echo 1 >>$0.stage
+(echo 2 >>$0.stage
+ setsid sh -c 'trap "" TERM; echo 3 >>$0; sleep 0.2; echo 4 >>$0; sleep 0.2; touch {drained}; echo 5 >>$0' $0.stage &
+ wait) &
+wait
+"""
+"""A hook whose grandchild, in a session of its own, does the work; it writes down how far it is."""
+STAGES = 6
+
+
+def supervisors(agent: int) -> list[int]:
+    """The children of an agent."""
+    tasks = Path(f"/proc/{agent}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def of_event(event_id: str) -> list[str]:
+    """What runs on this machine with that event in its environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"DUENOTICE_EVENT_ID={event_id}\0".encode() in (process / "environ").read_bytes():
+                found.append(process.name)
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+@pytest.mark.parametrize("rounds", [2 * STAGES, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_nothing_of_a_killed_agents_hooks_is_alive_when_the_next_one_puts_back(node: Node, tmp_path: Path, rounds: int):
+    """kill -9 at every stage of a hook with grandchildren; every other time its supervisor dies as well (S15)."""
+    drained = 0
+    text = SLOW.format(drained=tmp_path / "vm" / "drained")
+    with Machine(tmp_path / "vm", metadata_endpoint(node), node.address("vm-0"), "never", drain=text) as machine:
+        stage = machine.folder / "drain.stage"
+        for number in range(rounds):
+            stage.write_text("")
+            machine.start()
+            event_id = node.schedule("Reboot", "vm-0").upper()
+            machine.until(lambda: machine.case(event_id) is not None)  # noqa: B023 # called in this round only
+            wanted = number % STAGES
+            machine.until(lambda: len(stage.read_text().split()) >= wanted)  # noqa: B023
+            assert machine.process is not None
+            if number // STAGES % 2:
+                for pid in supervisors(machine.process.pid):
+                    os.kill(pid, signal.SIGKILL)
+            machine.kill()
+            node.operate(f"/v1/events/{event_id}/cancel")
+            machine.start()
+            machine.until(lambda: machine.is_over(event_id))  # noqa: B023
+            assert of_event(event_id) == []
+            drained += machine.drained.exists()
+            machine.kill()
+    assert drained == 0

@@ -3,14 +3,17 @@
 import asyncio
 import json
 import os
+import re
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from duenotice.agent.handlers import processes
-from duenotice.agent.handlers.base import HandlerFailed, TryAgain
+from duenotice.agent.handlers import supervisor
+from duenotice.agent.handlers.base import KEPT, HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load, problems
 from duenotice.wire.seen_document import event_to_json
 from tests.handlers.occasions import (
@@ -41,6 +44,8 @@ def test_it_tells_the_program_everything(tmp_path, monkeypatch):
     told = json.loads(said.read_text())
     assert told["argv"] == ["x y"]
     assert told["stdin"] == event_to_json(EVENT)
+    run = told["environment"].pop("DUENOTICE_RUN")
+    assert re.fullmatch("[0-9a-f]{16}", run)
     assert told["environment"] == {
         "DUENOTICE_EVENT_ID": EVENT.event_id,
         "DUENOTICE_EVENT_TYPE": "Reboot",
@@ -87,31 +92,83 @@ def test_the_exit_code_decides(tmp_path, code, error):
         prepare("command", {}, prepare=[program])
     assert type(caught.value) is error
     assert caught.value.message.endswith("the last word")
-    assert len(caught.value.message) < processes.TAIL + 200
+    assert len(caught.value.message) < KEPT + 200
 
 
-def test_a_late_program_is_ended_with_its_children(tmp_path):
-    """At the deadline the whole process group is told to end, and then ended, also if it does not listen."""
-    pids = tmp_path / "pids"
-    text = f"#!/bin/sh\ntrap '' TERM\nsleep 60 & echo $$ $! >{pids}.new\nmv {pids}.new {pids}\nwait\nwait\nsleep 60\n"
-    handler = load("it", "command", {"prepare": [script(tmp_path / "hook", text)]})
-    with pytest.raises(HandlerFailed, match="did not end in time"):
-        asyncio.run(handler.prepare(occasion({}, seconds=0.5)))
-    wait_until(lambda: not any(map(_alive, pids.read_text().split())))
+FAMILY = """#!/bin/sh
+trap '' TERM
+sh -c 'sleep 60 & echo $! >>"{pids}.new"; exec sleep 60' &
+echo $$ $! >>{pids}.new
+setsid sh -c 'trap "" TERM HUP; echo $$ >>"{pids}.new"; (setsid sleep 60 & echo $! >>"{pids}.new"); sleep 60' &
+while [ "$(cat {pids}.new | wc -w)" -lt 5 ]; do sleep 0.01; done
+echo nearly there
+echo but not quite >&2
+mv {pids}.new {pids}
+{end}
+"""
+"""A hook with children and grandchildren, some in sessions of their own, some deaf to SIGTERM."""
+
+
+def _family(folder: Path, end: str = "wait\nwait\nsleep 60") -> tuple[str, Path]:
+    pids = folder / "pids"
+    return script(folder / "hook", FAMILY.format(pids=pids, end=end)), pids
+
+
+def _none_lives(pids: Path) -> bool:
+    assert len(pids.read_text().split()) == 5
+    return not any(map(_alive, pids.read_text().split()))
+
+
+def test_a_late_program_is_ended_with_all_that_came_of_it(tmp_path):
+    """Asked first, then killed, when the handler is over: grandchildren too, and those in a session of their own."""
+    program, pids = _family(tmp_path)
+    handler = load("it", "command", {"prepare": [program]})
+    with pytest.raises(HandlerFailed, match="did not end in time") as caught:
+        asyncio.run(handler.prepare(occasion({}, seconds=1.5)))
+    assert _none_lives(pids)
+    assert re.search(r"Still running: hook \(\d+\), .*sleep \(\d+\)", caught.value.message)
+    assert caught.value.message.endswith("It printed: but not quite")
 
 
 def test_a_cancelled_program_is_ended(tmp_path):
     """Nothing that the handler started outlives a cancel."""
-    pids = tmp_path / "pids"
-    text = f"#!/bin/sh\nsleep 60 & echo $$ $! >{pids}.new\nmv {pids}.new {pids}\nwait\n"
-    handler = load("it", "command", {"prepare": [script(tmp_path / "hook", text)]})
+    program, pids = _family(tmp_path)
+    handler = load("it", "command", {"prepare": [program]})
     asyncio.run(cancelled_when(handler.prepare(occasion({})), pids.exists))
-    wait_until(lambda: not any(map(_alive, pids.read_text().split())))
+    assert _none_lives(pids)
 
 
-def test_a_program_that_is_late_is_over_when_its_handler_is(tmp_path, monkeypatch):
+def test_a_program_that_fails_leaves_nothing(tmp_path):
+    """It is tried again, and what the first try has left must not run beside the second."""
+    program, pids = _family(tmp_path, "exit 75")
+    with pytest.raises(TryAgain, match="exited with 75: but not quite"):
+        prepare("command", {}, prepare=[program])
+    assert _none_lives(pids)
+
+
+def _kill_its_parent(pids: Path) -> None:
+    wait_until(pids.exists)
+    parent = Path(f"/proc/{pids.read_text().split()[0]}/stat").read_text().rpartition(")")[2].split()[1]
+    assert "supervisor" in Path(f"/proc/{parent}/cmdline").read_text()
+    os.kill(int(parent), 9)
+
+
+def test_a_program_whose_supervisor_is_killed_ends_and_is_not_done(tmp_path):
+    """As the kernel may do when memory is short; the next program of the handler waits for what is left."""
+    program, pids = _family(tmp_path)
+    handler, notes = load("it", "command", {"prepare": [program], "recover": ["/bin/true"]}), NOTES()
+
+    killer = threading.Thread(target=_kill_its_parent, args=(pids,))
+    killer.start()
+    with pytest.raises(HandlerFailed, match="was ended by SIGKILL"):
+        asyncio.run(handler.prepare(occasion(notes)))
+    killer.join()
+    asyncio.run(handler.recover(occasion(notes)))
+    assert _none_lives(pids)
+
+
+def test_a_program_that_is_late_is_over_when_its_handler_is(tmp_path):
     """The program's deadline and the handler's are the same moment: the second must not cut the ending short (S13)."""
-    monkeypatch.setattr(processes, "GRACE", 0.3)
     text = f"#!/bin/sh\ntrap '' TERM\necho $$ >{tmp_path}/pid\nwhile :; do sleep 0.05; done\n"
     handler = load("it", "command", {"prepare": [script(tmp_path / "hook", text)]})
 
@@ -125,11 +182,12 @@ def test_a_program_that_is_late_is_over_when_its_handler_is(tmp_path, monkeypatc
     asyncio.run(cut_off_while_it_ends())
 
 
-def test_a_child_left_behind_holds_up_nothing(tmp_path, monkeypatch):
-    """A hook may leave a daemon that keeps its pipes open: the hook has ended, and that is what counts."""
-    monkeypatch.setattr(processes, "GRACE", 0.1)
+def test_a_child_left_behind_holds_up_nothing(tmp_path):
+    """A hook may leave a daemon that keeps its pipes open: the hook has ended with 0, and is done at once."""
     pid = tmp_path / "pid"
+    began = time.monotonic()
     prepare("command", {}, prepare=[script(tmp_path / "hook", f"#!/bin/sh\nsleep 60 & echo $! >{pid}\n")])
+    assert time.monotonic() - began < supervisor.GRACE
     assert _alive(pid.read_text().strip())
     os.kill(int(pid.read_text()), 9)
 

@@ -8,6 +8,7 @@ from duenotice import __version__
 from duenotice.agent.agent import Agent
 from duenotice.agent.check import never_matches
 from duenotice.agent.config import Config, load_config
+from duenotice.agent.handlers.runs import AT_START, RUNS
 from duenotice.agent.ledger import Ledger, read_cases
 from duenotice.agent.logs import complain, log
 from duenotice.agent.recorder import Pretended, Recorder
@@ -26,6 +27,8 @@ async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
     source = config.metadata.source_address or None
     try:
         async with AsyncMetadataClient(config.metadata.endpoint or None, source_address=source) as client:
+            if isinstance(ledger, Ledger):
+                await _end_left(state_dir)
             agent = Agent(config, Recorder(ledger), client, state_dir, dry_run)
             if dry_run:
                 log("dry-run", note="Nothing is done and nothing is approved: 'would' shows what a real run would do.")
@@ -33,6 +36,15 @@ async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
     finally:
         if isinstance(ledger, Ledger):
             await ledger.close()
+
+
+async def _end_left(state_dir: Path) -> None:
+    """A program of the last agent must not go on after this one has put back (S15)."""
+    RUNS.keep_in(state_dir)
+    try:
+        await RUNS.end_left(AT_START)
+    except DuenoticeError as error:  # its handler waits for it; others need not
+        complain("hook-alive", error)
 
 
 async def _live(agent: Agent, file: Path) -> None:

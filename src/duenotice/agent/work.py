@@ -107,7 +107,7 @@ class HandlerRunner:
             await self._note(step, key, value)
             notes[key] = value
 
-        return Occasion(case.event, self._vm(), deadline, notes, note, case.drill)
+        return Occasion(case.event, self._vm(), deadline, notes, note, case.drill, step.handler)
 
     async def _note(self, step: Prepare | Recover, key: str, value: Any) -> None:
         try:

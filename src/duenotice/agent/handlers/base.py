@@ -1,7 +1,7 @@
 """What every handler has: the two verbs `prepare` and `recover`. A handler decides nothing about events."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from duenotice.agent.handlers.options import Argv
@@ -10,6 +10,24 @@ from duenotice.wire.seen_document import SeenEvent
 
 Keys = TypeVar("Keys")
 Note = Callable[[str, Any], Awaitable[None]]
+
+
+KEPT = 4096
+"""Bytes of what a program printed that are kept: the last ones."""
+
+
+class Printed:
+    """The end of what programs have written, as it came."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def add(self, data: bytes) -> None:
+        self._kept = (self._kept + data)[-KEPT:]
+
+    def text(self) -> str:
+        """Not escaped: that is done where it is shown (S28)."""
+        return self._kept.decode(errors="replace")
 
 
 class HandlerFailed(DuenoticeError):
@@ -36,6 +54,10 @@ class Occasion:
     """`await note(key, value)` is durable when it returns: say what you are about to do, then do it (S15)."""
     drill: bool = False
     """A rehearsal: the work is real, the event is not (`DUENOTICE_DRILL=1` for hooks)."""
+    handler: str = ""
+    """The name of the handler; none of its programs starts while an earlier one of them is alive."""
+    printed: Printed = field(default_factory=Printed)
+    """What hooks have printed; it is recorded with the result."""
 
 
 class Handler(Generic[Keys]):

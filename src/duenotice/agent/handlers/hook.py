@@ -17,7 +17,8 @@ async def run_hook(argv: Argv, phase: str, occasion: Occasion) -> None:
     """Run one program of the administrator for one phase, `prepare` or `recover`."""
     require_trusted(argv[0])
     event = json.dumps(event_to_json(occasion.event)).encode()
-    await run(argv, occasion, environment=hook_environment(phase, occasion), stdin=event)
+    environment = hook_environment(phase, occasion)
+    await run(argv, occasion, environment=environment, stdin=event, printed=occasion.printed)
 
 
 def hook_environment(phase: str, occasion: Occasion) -> dict[str, str]:

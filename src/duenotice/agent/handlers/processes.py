@@ -1,25 +1,35 @@
-"""Runs one program: no shell, its own process group, killed when cancelled or late. Keeps its last output."""
+"""Runs one program under a supervisor, without a shell. If it is late or cancelled, it ends with all its descendants.
+
+Its end is what counts: a child that it leaves may hold its pipes open for ever.
+"""
 
 import asyncio
-import ctypes
 import os
 import signal
+import socket
+import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
+import duenotice
+from duenotice.agent.handlers import supervisor
+from duenotice.agent.handlers.base import HandlerFailed, Occasion, Printed, TryAgain
 from duenotice.agent.handlers.deadline import seconds_left
+from duenotice.agent.handlers.runs import MARK, RUNS, Run
 
-GRACE = 2.0
-"""Seconds between asking a late program to end and killing it."""
 LAST_LOOK = 0.1
 """Seconds after the deadline: a machine that stood still learns only then that the program has ended before (S13)."""
-TAIL = 2000
+LATEST_END = supervisor.GRACE + 2.0
+"""Seconds after which what was killed and does not die is left behind: it waits for a disk, perhaps for ever."""
 TRY_AGAIN = 75
 """sysexits' EX_TEMPFAIL."""
-_PR_SET_PDEATHSIG = 1
-_prctl = ctypes.CDLL(None).prctl
+_CHUNK = 65_536
+_FULLEST = 1024 * 1024
+"""What a pipe can hold. It is read to its end when a program has ended, but not for ever: a child may still write."""
+_BEGIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from duenotice.agent.handlers.supervisor import main; main()"
+_HOME = str(Path(duenotice.__file__).parents[1])
 
 
 class Finished(NamedTuple):
@@ -31,112 +41,208 @@ class Finished(NamedTuple):
 
 
 async def run(
-    argv: Sequence[str], occasion: Occasion, *, environment: Mapping[str, str] | None = None, stdin: bytes = b""
+    argv: Sequence[str],
+    occasion: Occasion,
+    *,
+    environment: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    printed: Printed | None = None,
 ) -> str:
-    """What a program that must succeed wrote to its standard output."""
-    finished = await finish(argv, seconds_left(occasion), environment=environment, stdin=stdin)
+    """What a program that must succeed wrote to its standard output; `printed` gets all, as it comes."""
+    finished = await finish(argv, occasion, environment=environment, stdin=stdin, printed=printed)
     if finished.code == 0:
         return finished.output
     kind = TryAgain if finished.code == TRY_AGAIN else HandlerFailed
-    said = finished.errors.strip() or "it printed nothing"
-    raise kind(f"{argv[0]} exited with {finished.code}: {said}", hint="Run it by hand to see what it needs.")
+    how = f"exited with {finished.code}" if finished.code > 0 else f"was ended by {_signal_name(-finished.code)}"
+    said = finished.errors.strip() or finished.output.strip() or "it printed nothing"
+    raise kind(f"{argv[0]} {how}: {said}", hint="Run it by hand to see what it needs.")
 
 
 async def finish(
-    argv: Sequence[str], timeout: float, *, environment: Mapping[str, str] | None = None, stdin: bytes = b""
+    argv: Sequence[str],
+    occasion: Occasion,
+    *,
+    environment: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    printed: Printed | None = None,
 ) -> Finished:
-    """Run until it ends; a program that is late, or no longer wanted, is killed with all its children."""
-    async with _Ear() as output, _Ear() as errors:
-        process = await _start(argv, environment, stdin, output, errors)
+    """Run until it ends; what is late, or no longer wanted, is killed with all its descendants."""
+    await RUNS.end_left(seconds_left(occasion), occasion.handler)
+    program = await _start(argv, os.environ if environment is None else environment, stdin, occasion.handler, printed)
+    try:
         try:
-            async with asyncio.timeout(timeout):
-                await process.wait()
+            async with asyncio.timeout(seconds_left(occasion)):
+                await program.wait()
         except TimeoutError:
-            await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=LAST_LOOK)
-            if process.returncode is None:
-                hint = "Give the handler a longer timeout."
-                raise HandlerFailed(f"{argv[0]} did not end in time.", hint=hint) from None
-        finally:
-            if process.returncode is None:
-                await _surely(_end(process))
-        return Finished(process.returncode or 0, await output.last_words(), await errors.last_words())
+            await asyncio.wait([asyncio.ensure_future(program.wait())], timeout=LAST_LOOK)
+            if program.returncode is None:
+                await _surely(program.end())
+                raise _late(argv[0], program) from None
+    finally:
+        await _surely(program.end())
+    return Finished(program.returncode or 0, program.output, program.errors)
 
 
-class _Ear(asyncio.Protocol):
-    """A pipe that a program writes to. With asyncio's own pipe we would wait until its last writer ends."""
+def _late(name: str, program: "Program") -> HandlerFailed:
+    """With the names of what it waited for, and its last words: at 3 a.m. nobody can look any more."""
+    still = f" Still running: {program.alive}." if program.alive else ""
+    said = program.errors.strip() or program.output.strip() or "nothing"
+    return HandlerFailed(f"{name} did not end in time.{still} It printed: {said}", hint="Give it a longer timeout.")
 
-    def __init__(self) -> None:
-        self._kept = b""
-        self._ended = asyncio.Event()
 
-    async def __aenter__(self) -> "_Ear":
-        reading, self.writing = os.pipe2(os.O_CLOEXEC)
-        loop = asyncio.get_running_loop()
-        self._pipe, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(reading, "rb", 0))
-        return self
+class Program:
+    """A program that runs under its supervisor; `end` leaves nothing of it, unless it has ended well by itself."""
 
-    async def __aexit__(self, *_: object) -> None:
-        self.hand_over()
-        self._pipe.close()
+    def __init__(
+        self,
+        argv0: str,
+        run: Run,
+        process: asyncio.subprocess.Process,
+        control: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        ears: tuple["_Ear", "_Ear"],
+    ) -> None:
+        self._argv0, self._run, self._process, self._ears = argv0, run, process, ears
+        self._reader, self._writer = control
+        self.returncode: int | None = None
+        self.alive = ""
+        """What ran when it was asked to end."""
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._listening = asyncio.ensure_future(self._listen())
+
+    @property
+    def output(self) -> str:
+        """The end of its standard output."""
+        return self._ears[0].heard.text()
+
+    @property
+    def errors(self) -> str:
+        """The end of its standard error."""
+        return self._ears[1].heard.text()
+
+    async def wait(self) -> None:
+        """Until it has ended; an error if it could not be started."""
+        await asyncio.shield(self._ended)
+
+    async def _listen(self) -> None:
+        """To its supervisor, until that is gone."""
+        with suppress(ConnectionError):
+            async for line in self._reader:
+                word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
+                if word == "exited":
+                    self._has_ended(int(rest))
+                elif word == "alive":
+                    self.alive = rest
+                elif word == "failed" and not self._ended.done():
+                    self.returncode = -1
+                    why = os.strerror(int(rest))
+                    self._ended.set_exception(
+                        HandlerFailed(f"{self._argv0} cannot be started: {why}.", hint="Check the path and its mode.")
+                    )
+        if not self._ended.done():  # somebody has killed the supervisor, and the program with it
+            RUNS.leave(self._run)
+            self._has_ended(-signal.SIGKILL)
+
+    def _has_ended(self, code: int) -> None:
+        for ear in self._ears:
+            ear.drain()
+        self.returncode = code
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    async def end(self) -> None:
+        """Wait until nothing of it is left that must end; what has not ended by itself is asked to, and then killed."""
+        if self.returncode is None:
+            with suppress(ConnectionError):
+                self._writer.write(b"end\n")
+        await asyncio.wait({self._listening}, timeout=LATEST_END)
+        for ear in self._ears:
+            ear.close()
+        self._writer.close()
+        if not self._listening.done():
+            self._listening.cancel()
+            RUNS.leave(self._run)
+        elif self._run.name not in RUNS.left:
+            await self._process.wait()
+            RUNS.end(self._run)
+
+
+class _Ear:
+    """The reading end of a pipe that a program writes to; it keeps the last of what comes."""
+
+    def __init__(self, printed: Printed | None) -> None:
+        self.heard, self._printed = Printed(), printed
+        self._pipe, self.writing = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._pipe, False)
+        asyncio.get_running_loop().add_reader(self._pipe, self._read)
 
     def hand_over(self) -> None:
         """Close our writing end: the program has its own, and ours would keep the pipe open."""
-        if self.writing >= 0:
-            os.close(self.writing)
-            self.writing = -1
+        os.close(self.writing)
 
-    def data_received(self, data: bytes) -> None:
-        self._kept = (self._kept + data)[-TAIL:]
+    def drain(self) -> None:
+        """Read what is there. The program has ended, so all that it wrote is."""
+        left = _FULLEST
+        while left > 0 and (got := self._read()):
+            left -= got
 
-    def connection_lost(self, _: Exception | None) -> None:
-        self._ended.set()
+    def close(self) -> None:
+        """Again does no harm."""
+        if self._pipe >= 0:
+            asyncio.get_running_loop().remove_reader(self._pipe)
+            os.close(self._pipe)
+            self._pipe = -1
 
-    async def last_words(self) -> str:
-        """The end of what was written. It does not wait for the pipe to close: a child may hold it open for ever."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                await self._ended.wait()
-        return self._kept.decode(errors="replace")
+    def _read(self) -> int:
+        if self._pipe < 0:
+            return 0
+        try:
+            data = os.read(self._pipe, _CHUNK)
+        except BlockingIOError:
+            return 0
+        if not data:
+            self.close()
+        self.heard.add(data)
+        if self._printed is not None:
+            self._printed.add(data)
+        return len(data)
 
 
 async def _start(
-    argv: Sequence[str], environment: Mapping[str, str] | None, stdin: bytes, output: _Ear, errors: _Ear
-) -> asyncio.subprocess.Process:
-    with os.fdopen(os.memfd_create("input"), "w+b") as told:  # not a pipe, because a program need not read its input
-        told.write(stdin)
-        told.seek(0)
-        try:
-            return await asyncio.create_subprocess_exec(
-                *argv,
+    argv: Sequence[str], environment: Mapping[str, str], stdin: bytes, handler: str, printed: Printed | None
+) -> Program:
+    run = RUNS.begin(handler)
+    ours, theirs = socket.socketpair()
+    ears = _Ear(printed), _Ear(printed)
+    try:
+        with os.fdopen(os.memfd_create("input"), "w+b") as told:  # not a pipe: a program need not read its input
+            told.write(stdin)
+            told.seek(0)
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", "-c", _BEGIN, _HOME, str(theirs.fileno()), run.group, *argv),
                 stdin=told,
-                stdout=output.writing,
-                stderr=errors.writing,
-                env=environment,
+                stdout=ears[0].writing,
+                stderr=ears[1].writing,
+                env={**environment, MARK: run.name},
                 cwd="/",
                 start_new_session=True,
-                preexec_fn=_die_with_us,
+                pass_fds=(theirs.fileno(),),
             )
-        except (OSError, ValueError) as error:
-            hint = "Check the path and its mode."
-            raise HandlerFailed(f"{argv[0]} cannot be started: {error}.", hint=hint) from None
-        finally:
-            output.hand_over()
-            errors.hand_over()
-
-
-def _die_with_us() -> None:
-    """A program that outlived a killed agent could prepare the machine after the next one had put it back (S15)."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """The whole group: a hook's children must not outlive it."""
-    _signal(process.pid, signal.SIGTERM)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(GRACE):
-            await process.wait()
-    _signal(process.pid, signal.SIGKILL)
-    await process.wait()
+        ours.setblocking(False)
+        control = await asyncio.open_connection(sock=ours)
+    except BaseException as error:
+        for ear in ears:
+            ear.close()
+        ours.close()
+        RUNS.leave(run)
+        if isinstance(error, OSError | ValueError):
+            raise HandlerFailed(f"{argv[0]} cannot be started: {error}.", hint="Check the path and its mode.") from None
+        raise
+    finally:
+        theirs.close()
+        for ear in ears:
+            ear.hand_over()
+    return Program(argv[0], run, process, control, ears)
 
 
 async def _surely(work: Coroutine[Any, Any, None]) -> None:
@@ -149,6 +255,8 @@ async def _surely(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, number)
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

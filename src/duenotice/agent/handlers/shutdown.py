@@ -1,5 +1,6 @@
 """`shutdown`: stops things one after another, may switch the machine off, and starts them again in reverse."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -78,4 +79,4 @@ def _under(occasion: Occasion, index: int) -> Occasion:
         await occasion.note(prefix + key, value)
 
     notes = {key.removeprefix(prefix): value for key, value in occasion.notes.items() if key.startswith(prefix)}
-    return Occasion(occasion.event, occasion.vm, occasion.deadline, notes, note, occasion.drill)
+    return replace(occasion, notes=notes, note=note)

@@ -4,7 +4,6 @@ import os
 import re
 
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.processes import Finished, finish
 from duenotice.agent.handlers.trust import require_trusted
@@ -65,7 +64,7 @@ class Units:
         require_trusted(self._systemctl[0])
         environment = os.environ | {"LC_ALL": "C"}
         argv = (*self._systemctl, "--no-ask-password", *words)
-        return await finish(argv, seconds_left(self._occasion), environment=environment)
+        return await finish(argv, self._occasion, environment=environment)
 
 
 def _first_line(finished: Finished) -> str:
