@@ -285,6 +285,8 @@ class Following:
 
     def _let(self, sent: int, answer: f.Right) -> None:
         self._polls.every = answer.polls_every
+        if answer.is_owed:
+            return
         if not answer.right:
             self._complain(Unavailable("The node may not answer VMs itself now.", hint="Does it reach its database?"))
             return
