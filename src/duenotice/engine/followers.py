@@ -6,6 +6,9 @@ a lease by the node's own clock; its right to answer is over by then. No clock o
 A change waits only for those that answer a VM which it touches (N17). A follower owes an acknowledgement for those
 changes alone. It is waited for from its first granted lease on, and gets that when it has acknowledged what it owes:
 who joins while a change waits cannot delay it, whatever becomes of it.
+
+Nobody waits for a process that has certainly ended (N18): a worker is killed when it does not acknowledge in time, and
+its parent says when it is gone.
 """
 
 import asyncio
@@ -21,6 +24,8 @@ from duenotice.engine.writer import News
 from duenotice.errors import Conflict, Unavailable
 
 MOST_FOLLOWERS = 1000
+CHILD_PATIENCE, PATIENCE_PER_VM = MICROS // 4, 50
+"""How long a worker may take to acknowledge a change, and how much longer for each VM that came, went or changed."""
 _OUT = "This follower is not known here, or was put out."
 _AGAIN = "Read the snapshot, and listen again."
 
@@ -103,6 +108,8 @@ class Followers:
         self._pending: News | None = None
         """What was told and is not shown yet."""
         self._notes: list[set[str]] = []
+        self._children: dict[str, Callable[[], None]] = {}
+        self._patience = CHILD_PATIENCE
         self._stirred = asyncio.Event()
 
     async def open(self, had_followers: bool) -> None:
@@ -165,6 +172,16 @@ class Followers:
             follower.ear.close()
         self._stir()
 
+    def adopt(self, child: str, kill: Callable[[], None]) -> None:
+        """A process of this node's own, whose lives begin with this and a dot: it is killed if it is late (N18)."""
+        self._children[child] = kill
+
+    def reaped(self, child: str) -> None:
+        """That process has ended: it answers nobody, whatever it was told."""
+        self._children.pop(child, None)
+        for life in [life for life in self.by_life if _child_of(life) == child]:
+            self.leave(life)
+
     def refuse_if_over(self) -> None:
         """Nobody can follow a node that is about to leave the others."""
         if self._is_over:
@@ -192,6 +209,7 @@ class Followers:
         touched, position = news.touched, news.records[-1].position
         is_seen = bool(touched.scopes or touched.vms or touched.everything)
         self.told, self._pending = position, news
+        self._patience = CHILD_PATIENCE + PATIENCE_PER_VM * len(touched.vms)
         for changed in self._notes:
             changed.update(touched.vms)
         if not self._is_open:  # nobody is answered yet, and nobody can follow
@@ -247,13 +265,23 @@ class Followers:
         """When to look again, or None when there is nobody to wait for."""
         now = self._put_out_silent()
         late = [
-            each.seen + self.terms.lease
-            for each in self.by_life.values()
+            self._waits_for(life, each, now)
+            for life, each in self.by_life.items()
             if each.is_granted and each.hidden < min(each.owes, position)
         ]
         if now < self._quiet_until:
             late.append(self._quiet_until)
         return min(late, default=None)
+
+    def _waits_for(self, life: str, follower: Follower, now: int) -> int:
+        """When to look again at one that is late."""
+        until, patience_ends = follower.seen + self.terms.lease, follower.owes_since + self._patience
+        kill = self._children.get(_child_of(life))
+        if kill is not None and now < patience_ends:
+            return min(until, patience_ends)
+        if kill is not None:
+            kill()  # `reaped` is called as soon as it is gone
+        return until
 
     def _put_out_silent(self) -> int:
         now = self._now()
@@ -275,3 +303,7 @@ class Followers:
     def _stir(self) -> None:
         self._stirred.set()
         self._stirred = asyncio.Event()
+
+
+def _child_of(life: str) -> str:
+    return life.partition(".")[0]

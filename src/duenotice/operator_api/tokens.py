@@ -58,6 +58,8 @@ class Gate:
 
     def __init__(self, tokens: Callable[[], Iterable[Token]]) -> None:
         self._tokens = tokens
+        self.own: tuple[Token, ...] = ()
+        """Tokens of the node's own workers. They end with the process, so they are in no journal."""
 
     def refuse(self, request: Request, needed: Role) -> Response | None:
         """Why this request is refused, or None; then who asks is stored in its state."""
@@ -79,7 +81,7 @@ class Gate:
 
     def token_with(self, secret: str) -> Token | None:
         """The token with this secret."""
-        return token_with(secret, self._tokens())
+        return token_with(secret, self.own) or token_with(secret, self._tokens())
 
 
 def bearer_of(request: Request) -> str:

@@ -12,7 +12,7 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched
 from duenotice.domain.transitions import ClockMarked, Record
-from duenotice.engine.followers import MOST_FOLLOWERS, Followers
+from duenotice.engine.followers import CHILD_PATIENCE, MOST_FOLLOWERS, Followers
 from duenotice.engine.interest import Interest
 from duenotice.engine.membership import Terms
 from duenotice.engine.writer import News
@@ -234,6 +234,33 @@ def test_who_has_no_lease_yet_is_not_waited_for_and_gets_none_before_it_has_hidd
         assert not await world.is_hidden(again)
         assert not await world.is_hidden(again, ("fine", 12))
         assert await world.is_hidden(again, ("late", 12))
+
+    run(story())
+
+
+def test_nobody_waits_for_a_child_that_was_reaped_and_one_that_is_late_is_killed() -> None:
+    """After a quarter of a second, or more if very much has changed (N18)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        killed: list[int] = []
+        world.followers.adopt("token/7", lambda: killed.append(world.now))
+        for life in ("token/7.a", "token/7.b", "token/77.c"):
+            world.join(life)
+        began = world.now
+        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        assert not await world.is_hidden(hiding, ("token/77.c", 11))
+        world.now += CHILD_PATIENCE - 1
+        assert not await world.is_hidden(hiding, ("token/77.c", 11))
+        assert killed == []
+        world.now += 1
+        assert not await world.is_hidden(hiding, ("token/77.c", 11))
+        assert set(killed) == {began + CHILD_PATIENCE}
+        world.followers.reaped("token/7")
+        assert await world.is_hidden(hiding)
+        assert list(world.followers.by_life) == ["token/77.c"]
+        assert world.ears["token/7.a"].closed
 
     run(story())
 
