@@ -382,7 +382,7 @@ class NodeStore(ClusterStore):
         self.node, self.life, self.way = node, new_life(wall()), WayToLeader()
         if store.is_away or network.is_cut(node, STORE) or network.is_cut(STORE, node):
             raise Unavailable("The store cannot be reached.", hint="Wait.")
-        self._last_life = notes.get(node, Known()).life
+        self._last_life, self._was_here = notes.get(node, Known()).life, True
         self.line = line = StoreLine(store, node, machine, network)
         self.members, self._shared = line, store  # type: ignore[assignment]
         journal = NodeJournal(store, line, notes, node)

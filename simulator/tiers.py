@@ -68,6 +68,14 @@ def short_followers(seed: int) -> Round:
     return short_world(seed, nodes=(1, 3)[seed % 2], followers=2)
 
 
+def hub(seed: int) -> Round:
+    """A node and those that read from it, alone."""
+    from simulator.hub import SECONDS, play
+
+    played = play(seed)
+    return Round(f"python -m simulator.hub --seed {seed}", played.wrong, SECONDS)
+
+
 def scenes(seed: int) -> Round:
     """A scripted situation: one after the other, and then again with other dice."""
     from simulator.scenes import SCENES
@@ -160,6 +168,7 @@ TIERS: dict[str, Callable[[int], Round]] = {
     "cluster": short_cluster,
     "drivers": short_drivers,
     "followers": short_followers,
+    "hub": hub,
     "scenes": scenes,
     "agents": agents,
     "changing": changing,

@@ -115,7 +115,7 @@ def said_to(pid: int) -> list[str]:
 
 def test_a_setting_that_is_zero_reaches_workers() -> None:
     """0 is not the same as nothing: without a watchdog there is none in workers either."""
-    flags = Workers(ServeSettings(watchdog=0, throttle=0), "a")._flags(("127.0.0.1", 80), ("127.0.0.1", 81), 7)
+    flags = Workers(ServeSettings(watchdog=0, throttle=0), None)._flags(("127.0.0.1", 80), ("127.0.0.1", 81), 7)
     assert {"--watchdog=0", "--throttle=0"} <= set(flags)
     assert not [flag for flag in flags if "leaf-json" in flag or "default-vm" in flag]
 
@@ -172,3 +172,52 @@ def test_what_workers_cannot_do_is_refused(tmp_path: Path) -> None:
     assert "workers need the operator's port" in said_at_start("--workers=2", "--data-dir=:memory:")[1]
     both = ("--workers=2", "--data-dir=:memory:", "--operator-listen=127.0.0.1:0", "--allow-faults")
     assert "workers would not have them" in said_at_start(*both)[1]
+
+
+def test_a_worker_that_was_killed_delays_nothing(node: Asked) -> None:
+    """Its parent knows that it is gone; a change that waited for its lease would take a second and a half (N18)."""
+    node.enable("db-0")
+    for _ in range(5):
+        wait_until(lambda: serve_together(node.server.pid, node.metadata_address[1]) == WORKERS - 1)
+        changes(node, "db-0")
+        os.kill(workers_of(node.server.pid)[0], signal.SIGKILL)
+        began = time.monotonic()
+        changes(node, "db-0")
+        assert time.monotonic() - began < LEASE / 2
+
+
+def test_a_worker_that_stands_still_is_replaced(node: Asked) -> None:
+    """Also when nothing changes: the VMs of its connections would get no answer (N18)."""
+    node.enable("db-0")
+    stopped = workers_of(node.server.pid)[0]
+    os.kill(stopped, signal.SIGSTOP)
+    began = time.monotonic()
+    changes(node, "db-0")
+    assert time.monotonic() - began < LEASE / 2
+    wait_until(lambda: stopped not in workers_of(node.server.pid))
+    wait_until(lambda: serve_together(node.server.pid, node.metadata_address[1]) == WORKERS - 1)
+
+
+def test_a_node_whose_only_readers_were_its_workers_starts_again_without_a_wait(tmp_path: Path) -> None:
+    """They are gone with it, even one that stood still: nobody can show anything older (N18)."""
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(FLEET)
+    settings = {"workers": WORKERS, "lease": 60, "default_vm": "db-0"}
+    server = Server(tmp_path / "data", fleet, **settings)
+    try:
+        server.wait_until_serving()
+        node = Asked(server, server.token)
+        wait_until(lambda: serve_together(server.pid, node.metadata_address[1]) == WORKERS - 1)
+        node.enable("db-0")
+        workers = workers_of(server.pid)
+        os.kill(workers[0], signal.SIGSTOP)
+        server.kill()
+        wait_until(lambda: all(is_gone(worker) for worker in workers))
+        server = Server(tmp_path / "data", fleet, **settings)
+        server.wait_until_serving()
+        node, began = Asked(server, server.token), time.monotonic()
+        changes(node, "db-0")
+        assert time.monotonic() - began < 30, "a change waits for the lease of the last process"
+    finally:
+        if server.alive():
+            server.kill()

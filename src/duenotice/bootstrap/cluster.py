@@ -13,7 +13,7 @@ from duenotice import settings as s
 from duenotice.azure_api.signing_keys import SecretStore
 from duenotice.bootstrap.journals import is_shared, require_driver
 from duenotice.bootstrap.tls import trust_of
-from duenotice.clock import Clock, boot_micros, micros, monotonic, seconds, wall
+from duenotice.clock import Clock, boot_id, boot_micros, micros, monotonic, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
@@ -241,10 +241,10 @@ class ClusterStore:
             cluster = prepared(url, notes.refuse_unless_of).cluster
             warn_of_clock(clock_ahead(url))
             self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
-            self._last_life = notes.known.life
+            self._last_life, self._was_here = notes.known.life, notes.known.boot == boot_id()
             refuse_name_in_use(self.members, node, self._last_life, lease)
             self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
-            notes.note(cluster=cluster, life=self.life)
+            notes.note(cluster=cluster, life=self.life, boot=boot_id())
             self.shown = self.members.look().head.shown
         except BaseException:
             notes.close()
@@ -257,8 +257,11 @@ class ClusterStore:
         return PostgresSecrets(self._url)
 
     def forget_last_life(self) -> None:
-        """It is gone: we hold its directory. If it had followers it stays: they may answer until its lease is over."""
-        if self._last_life:
+        """It is gone: we hold its directory, on the same boot (N18).
+
+        If it had followers it stays: they may answer until its lease is over. Its workers are gone too.
+        """
+        if self._last_life and self._was_here:
             self.members.leave(self._last_life)
 
     def engine(

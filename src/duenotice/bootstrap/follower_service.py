@@ -78,7 +78,8 @@ class FollowerService:
         self.publisher = Publisher(loop.call_soon)
         self.publisher.open(State(), clock.now().steady)
         lines = [NodeLine(node) for node in self._nodes]
-        self.following = Following(lines, self.publisher, clock, chosen=bool(self.settings.only))
+        child = str(os.getpid()) if self.settings.share_port else ""  # its parent knows it by that (N18)
+        self.following = Following(lines, self.publisher, clock, bool(self.settings.only), child)
         self._commands = PassedCommands(self.following)
         self._passing = Passing(self.following.lines, self.following.wellbeing)
         guard = Guard(self.following.may_answer, self.following.curtain, alarm=alarm())

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -86,7 +87,7 @@ class Service:
         self.azure: AzurePort | None = azure_port(settings)
         self.data_dir = _data_dir(settings)
         self.node = node_name(settings.node)
-        self._workers, self._changes = Workers(settings, self.node), ChangeLog()
+        self._workers, self._changes = Workers(settings, self.data_dir), ChangeLog()
         self.token, self._has_new_token = "", False
         self.metadata_address = ("", 0)
         self.operator_address = ("", 0)
@@ -125,6 +126,7 @@ class Service:
         self._store = store
         journal, state, clock = self._loaded(None if store is None else store.journal)
         self._journal = journal
+        await self._workers.last_ones_are_gone()
         if store is not None and not state.followed:
             store.forget_last_life()
         self._put_together(store, journal, clock, state)
@@ -205,7 +207,9 @@ class Service:
         else:
             impact.begin(self._dispatcher, self.engine)
         self._file_watch.start()
-        self._workers.start(self.engine, self.metadata_address, self.operator_address)
+        if count_of(self.settings) > 1:
+            admit = partial(setattr, self._api.gate, "own")
+            self._workers.start(self.engine, self.followers, admit, self.metadata_address, self.operator_address)
 
     async def _prepare(self) -> None:
         if self._journal.restored:

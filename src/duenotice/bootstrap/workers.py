@@ -1,21 +1,27 @@
 """Several processes that share the metadata port (`--workers`): this one is the node, and the others follow it.
 
-A worker that ends is started again. It ends by itself when the node is gone, because nobody writes to it any more.
+A worker that ends is started again, and one that stands still is killed. All end with the node.
 """
 
 import asyncio
+import fcntl
 import os
 import sys
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import structlog
 
 from duenotice.backoff import Backoff
 from duenotice.bootstrap.ports import NOWHERE
-from duenotice.domain.commands import CreateToken
-from duenotice.domain.token import Role, digest_of
-from duenotice.engine.engine import SELF, Engine
-from duenotice.errors import Misconfigured, Unavailable
+from duenotice.clock import monotonic
+from duenotice.domain.token import Role, Token, digest_of
+from duenotice.engine.engine import Engine
+from duenotice.engine.followers import Followers
+from duenotice.errors import Misconfigured
 from duenotice.operator_api.calls import new_id
 from duenotice.operator_api.tokens import new_token
 from duenotice.settings import ENVIRONMENT_PREFIX, ServeSettings, host_port
@@ -38,7 +44,9 @@ _SAME = (
 
 PROGRAM = (sys.executable, "-m", "duenotice.cli.worker")
 PAUSES = Backoff(0.1, 5.0)
-STOP_SECONDS = 8.0
+STOP_SECONDS, LOOK_EVERY = 8.0, 0.25
+LOCK = "workers.lock"
+"""In the data directory; the node and all its workers hold it, so it is free when all of them have ended."""
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where we reach ourselves when we listen everywhere."""
 
@@ -66,37 +74,45 @@ def check_workers(settings: ServeSettings) -> None:
 class Workers:
     """All processes but the first."""
 
-    def __init__(self, settings: ServeSettings, node: str) -> None:
-        self._settings, self._node = settings, node
+    def __init__(self, settings: ServeSettings, data_dir: Path | None) -> None:
+        self._settings = settings
+        self._path = None if data_dir is None else data_dir / LOCK
         self._task: asyncio.Task[None] | None = None
-        self._token: int | None = None
+        self._token = self._lock = -1
 
-    def start(self, engine: Engine, metadata: tuple[str, int], operator: tuple[str, int]) -> None:
-        """Start them; nothing if there are none."""
-        if count_of(self._settings) == 1:
+    async def last_ones_are_gone(self) -> None:
+        """Wait until no worker of the last process on this directory runs: then nobody has to wait for them (N18).
+
+        They were killed with it, which takes some milliseconds. After a lease none of them may answer.
+        """
+        if self._path is None or not self._path.exists():
             return
-        self._task = asyncio.create_task(self._run_all(engine, metadata, operator), name="workers")
-        self._task.add_done_callback(engine.lost)
+        self._lock, until = _opened(self._path), monotonic() + self._settings.lease
+        while not _is_taken(self._lock) and monotonic() < until:  # noqa: ASYNC110 (a lock does not call)
+            await asyncio.sleep(0.02)
 
-    async def _run_all(self, engine: Engine, metadata: tuple[str, int], operator: tuple[str, int]) -> None:
-        self._token = _kept(await self._let_in(engine))
-        command, token = (*PROGRAM, *self._flags(metadata, operator, self._token)), self._token
-        await asyncio.gather(*(_run(number, command, token) for number in range(1, count_of(self._settings))))
-
-    async def _let_in(self, engine: Engine) -> str:
-        """A token made for them. There may be no node that leads just now."""
+    def start(
+        self,
+        engine: Engine,
+        followers: Followers,
+        admit: Callable[[tuple[Token, ...]], None],
+        metadata: tuple[str, int],
+        operator: tuple[str, int],
+    ) -> None:
+        """Start them; their token is admitted, and known to nobody else."""
         secret = new_token()
-        # Nodes that share a journal have workers of their own.
-        name = f"workers@{self._node}" if self._settings.journal else "workers"
-        for pause in PAUSES.pauses():
-            try:
-                made = CreateToken(new_id(), name, Role.FOLLOWER, digest_of(secret), replace=True)
-                await engine.submit(made, SELF)
-                break
-            except Unavailable as error:
-                log.warning("workers cannot start yet", action="workers-wait", error=error.message, hint=error.hint)
-                await asyncio.sleep(pause)
-        return secret
+        token = Token(new_id(), "workers", Role.FOLLOWER, digest_of(secret), engine.clock.now().at)
+        admit((token,))
+        self._token = _kept(secret)
+        if self._path is not None and self._lock < 0:
+            self._lock = _opened(self._path)
+            _is_taken(self._lock)
+        inherited = tuple(file for file in (self._token, self._lock) if file >= 0)
+        command = (*PROGRAM, *self._flags(metadata, operator, self._token))
+        numbers = range(1, count_of(self._settings))
+        runs = [_Run(number, command, inherited, followers, token.id).again_and_again() for number in numbers]
+        self._task = asyncio.create_task(_all(runs), name="workers")
+        self._task.add_done_callback(engine.lost)
 
     def _flags(self, metadata: tuple[str, int], operator: tuple[str, int], token: int) -> list[str]:
         host, port = operator
@@ -117,34 +133,94 @@ class Workers:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._token is not None:
-            os.close(self._token)
-            self._token = None
+        for file in (self._token, self._lock):
+            if file >= 0:
+                os.close(file)
+        self._token = self._lock = -1
 
 
-async def _run(number: int, command: tuple[str, ...], token: int) -> None:
+async def _all(runs: Sequence[Coroutine[Any, Any, None]]) -> None:
+    await asyncio.gather(*runs)
+
+
+class _Run:
     """One worker, again and again."""
-    loop, ends = asyncio.get_running_loop(), 0
-    while True:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            env={name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)},
-            start_new_session=True,
-            pass_fds=(token,),
-        )
-        began = loop.time()
-        try:
-            status = await process.wait()
-        except asyncio.CancelledError:
-            await _end(process)
-            raise
-        ends = 0 if loop.time() - began > PAUSES.longest else ends + 1
-        log.error(
-            "a worker has ended", action="worker-ended", worker=number, status=status, hint="It is started again."
-        )
-        await asyncio.sleep(PAUSES.after(ends))
+
+    def __init__(
+        self, number: int, command: Sequence[str], inherited: Sequence[int], followers: Followers, token_id: str
+    ) -> None:
+        self._number, self._command, self._inherited = number, command, inherited
+        self._followers, self._token_id = followers, token_id
+
+    async def again_and_again(self) -> None:
+        """Start it, and start it again when it has ended; one that stands still is killed (N18)."""
+        loop, ends = asyncio.get_running_loop(), 0
+        while True:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)},
+                start_new_session=True,
+                pass_fds=self._inherited,
+            )
+            began, child = loop.time(), f"{self._token_id}/{process.pid}"
+            self._followers.adopt(child, partial(_kill, process))
+            try:
+                status = await _ended(process)
+            except asyncio.CancelledError:
+                await _end(process)
+                raise
+            finally:
+                self._followers.reaped(child)
+            ends = 0 if loop.time() - began > PAUSES.longest else ends + 1
+            log.error(
+                "a worker has ended",
+                action="worker-ended",
+                worker=self._number,
+                status=status,
+                hint="It is started again.",
+            )
+            await asyncio.sleep(PAUSES.after(ends) if ends > 1 else 0)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    """How it has ended. While it is stopped (SIGSTOP) the VMs of its connections get no answer: it is killed then."""
+    ending = asyncio.ensure_future(process.wait())
+    try:
+        while not ending.done():
+            await asyncio.wait([ending], timeout=LOOK_EVERY)
+            if not ending.done() and _is_stopped(process.pid):
+                _kill(process)
+        return ending.result()
+    finally:
+        ending.cancel()
+
+
+def _is_stopped(pid: int) -> bool:
+    with suppress(ChildProcessError):
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG) is not None
+    return False
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        log.warning("a worker stands still and is killed", action="worker-killed", process=process.pid)
+        with suppress(ProcessLookupError):
+            process.kill()
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def _is_taken(lock: int) -> bool:
+    """Take a lock, which all have who inherit this file: it is free when the last of them has ended."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

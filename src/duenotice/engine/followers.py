@@ -2,20 +2,30 @@
 
 A follower is a member through its node. It joins when it begins to listen, and is put out when it has been silent for
 a lease by the node's own clock; its right to answer is over by then. No clock of a follower is ever looked at.
+
+A change waits only for those that answer a VM which it touches (N17). A follower owes an acknowledgement for those
+changes alone. It is waited for from its first granted lease on, and gets that when it has acknowledged what it owes:
+who joins while a change waits cannot delay it, whatever becomes of it.
+
+Nobody waits for a process that has certainly ended (N18): a worker is killed when it does not acknowledge in time, and
+its parent says when it is gone.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from duenotice.clock import MICROS, boot_micros
+from duenotice.engine.interest import Interest
 from duenotice.engine.log import report
 from duenotice.engine.membership import Terms
 from duenotice.engine.writer import News
 from duenotice.errors import Conflict, Unavailable
 
 MOST_FOLLOWERS = 1000
+CHILD_PATIENCE, PATIENCE_PER_VM = MICROS // 4, 50
+"""How long a worker may take to acknowledge a change, and how much longer for each VM that came, went or changed."""
 _OUT = "This follower is not known here, or was put out."
 _AGAIN = "Read the snapshot, and listen again."
 
@@ -43,8 +53,8 @@ class Nobody:
 class Listener(Protocol):
     """Where a follower listens."""
 
-    async def hear(self, news: News) -> None:
-        """These records are durable: hide what they touch."""
+    async def hear(self, news: News) -> bool:
+        """These records are durable: hide what they touch. Tells whether the follower answers any of it (N17)."""
 
     def hear_shown(self, position: int) -> None:
         """All up to here may be shown."""
@@ -57,13 +67,25 @@ class Listener(Protocol):
 
 
 class Follower:
-    """One of them: when it last gave a sign of life, and up to where it has hidden what is not shown yet."""
+    """One of them: when it last gave a sign of life, up to where it has hidden what is not shown yet, and has to."""
 
-    __slots__ = ("ear", "hidden", "joined", "seen")
+    __slots__ = ("ear", "hidden", "may_answer_until", "owes", "owes_since", "seen")
 
-    def __init__(self, ear: Listener, hidden: int, now: int) -> None:
-        self.ear, self.hidden = ear, hidden
-        self.joined = self.seen = now
+    def __init__(self, ear: Listener, hidden: int, owes: int, now: int) -> None:
+        self.ear, self.hidden, self.owes = ear, hidden, owes
+        self.owes_since = self.seen = now
+        self.may_answer_until = 0
+
+    @property
+    def is_granted(self) -> bool:
+        """Whether it was ever given the right to answer."""
+        return self.may_answer_until > 0
+
+    def owe(self, position: int, now: int) -> None:
+        """It answers something that differs after the record at this position."""
+        if self.hidden >= self.owes:
+            self.owes_since = now
+        self.owes = position
 
 
 class Followers:
@@ -83,7 +105,11 @@ class Followers:
         self._now = now
         self._quiet_until = 0
         self._is_open = self._has_changed = self._is_over = False
-        self._asked_at = 0
+        self._pending: News | None = None
+        """What was told and is not shown yet."""
+        self._notes: list[set[str]] = []
+        self._children: dict[str, Callable[[], None]] = {}
+        self._patience = CHILD_PATIENCE
         self._stirred = asyncio.Event()
 
     async def open(self, had_followers: bool) -> None:
@@ -98,38 +124,63 @@ class Followers:
         self._is_open = True
 
     def join(self, life: str, ear: Listener, position: int) -> None:
-        """A follower listens from now on, and has hidden all up to a position. It may have listened before."""
+        """A follower listens from now on, and has hidden all up to a position. It may have listened before.
+
+        Then it may be answering: it owes what it owed, and its lease is as long as it was.
+        """
         self.refuse_if_over()
         if (before := self.by_life.get(life)) is not None:
             before.ear.close()
+            before.ear, before.hidden = ear, max(before.hidden, min(position, self.told))
         elif len(self.by_life) >= MOST_FOLLOWERS:
             raise Conflict(
                 f"This node has {MOST_FOLLOWERS} followers, which is the limit.", hint="Follow another node."
             )
-        self.by_life[life] = Follower(ear, position, self._now())
+        else:
+            self.by_life[life] = Follower(ear, min(position, self.told), self.told, self._now())
         self._stir()
 
     def beat(self, life: str, hidden: int) -> int:
         """A sign of life; tells for how long the follower may answer, from before it gave it (N05).
 
-        One that does not hide what it was asked to hide loses the right, so that it cannot delay the others for ever.
+        As long as one has not hidden what it was asked to hide, its right does not get longer: so no change waits for
+        it for more than a lease. One that has just joined has none before it has hidden that.
         """
         follower, now = self.by_life.get(life), self._now()
         if follower is None or self._is_over or self._is_silent(follower, now):
             raise Conflict(_OUT, hint=_AGAIN)
         follower.hidden = max(follower.hidden, min(hidden, self.told))
-        owes_since = max(self._asked_at, follower.joined)
-        if follower.hidden < self.told and now - owes_since > self.terms.lease // 2:
-            raise Conflict("This follower does not keep up.", hint=_AGAIN)
-        follower.seen = now
+        if follower.hidden < follower.owes:
+            if now - follower.owes_since > self.terms.lease // 2:
+                follower.ear.close()  # its stream may have lost something: it listens again, from where it is
+            if not follower.is_granted:
+                follower.seen = now
+            return max(0, follower.may_answer_until - now)
+        right, follower.seen = self._right(), now
+        follower.may_answer_until = max(follower.may_answer_until, now + right if right else 0)
         self._stir()
-        return self._right()
+        return right
+
+    def owes(self, life: str) -> bool:
+        """Whether a follower has not hidden yet what it was asked to hide."""
+        follower = self.by_life[life]
+        return follower.hidden < follower.owes
 
     def leave(self, life: str) -> None:
         """A follower answers nobody any more."""
         if (follower := self.by_life.pop(life, None)) is not None:
             follower.ear.close()
         self._stir()
+
+    def adopt(self, child: str, kill: Callable[[], None]) -> None:
+        """A process of this node's own, whose lives begin with this and a dot: it is killed if it is late (N18)."""
+        self._children[child] = kill
+
+    def reaped(self, child: str) -> None:
+        """That process has ended: it answers nobody, whatever it was told."""
+        self._children.pop(child, None)
+        for life in [life for life in self.by_life if _child_of(life) == child]:
+            self.leave(life)
 
     def refuse_if_over(self) -> None:
         """Nobody can follow a node that is about to leave the others."""
@@ -157,45 +208,80 @@ class Followers:
         """Tell all of it, and wait until each has hidden what it touches or is put out."""
         touched, position = news.touched, news.records[-1].position
         is_seen = bool(touched.scopes or touched.vms or touched.everything)
-        self.told = position
+        self.told, self._pending = position, news
+        self._patience = CHILD_PATIENCE + PATIENCE_PER_VM * len(touched.vms)
+        for changed in self._notes:
+            changed.update(touched.vms)
         if not self._is_open:  # nobody is answered yet, and nobody can follow
             self._has_changed = self._has_changed or is_seen
             return
-        self._asked_at = self._now()
-        await self._tell(news)
+        await self._tell(news, is_seen)
         while is_seen and (until := self._waits_until(position)) is not None:
             await self._stir_or(until)
 
-    async def _tell(self, news: News) -> None:
+    async def _tell(self, news: News, is_seen: bool) -> None:
         """A follower that cannot be told has to listen again; until it does, or is put out, we wait for it."""
         if not self.by_life:
             return
-        ears = [follower.ear for follower in self.by_life.values()]
-        errors = await asyncio.gather(*(ear.hear(news) for ear in ears), return_exceptions=True)
-        for ear, error in zip(ears, errors, strict=True):
-            if error is not None:
-                report("error", "a follower could not be told", action="follower-untold", exc_info=error)
+        followers, now = list(self.by_life.values()), self._now()
+        ears = [follower.ear for follower in followers]
+        answers = await asyncio.gather(*(ear.hear(news) for ear in ears), return_exceptions=True)
+        for follower, ear, answer in zip(followers, ears, answers, strict=True):
+            if isinstance(answer, BaseException):
+                report("error", "a follower could not be told", action="follower-untold", exc_info=answer)
                 ear.close()
+            if is_seen and answer is not False:
+                follower.owe(self.told, now)
 
     def show(self, position: int) -> None:
         """All up to here may be shown."""
         self.shown = position
+        if position >= self.told:
+            self._pending = None
         for follower in self.by_life.values():
             follower.ear.hear_shown(position)
         self._stir()
 
-    async def settled(self) -> None:
-        """Wait until all that was told is shown."""
-        while self.told != self.shown:
-            await self._stir_or(self._now() + self.terms.every)
+    @contextmanager
+    def noted(self) -> Iterator[set[str]]:
+        """The names of the VMs that differ from what is shown now, then or at any moment until the block ends."""
+        changed = set[str]() if self._pending is None else set(self._pending.touched.vms)
+        self._notes.append(changed)
+        try:
+            yield changed
+        finally:
+            self._notes = [each for each in self._notes if each is not changed]
+
+    def waits(self, interest: Interest) -> bool:
+        """Whether something is told and not shown yet that concerns a follower with this interest."""
+        pending = self._pending
+        return pending is not None and interest.would_meet(pending.touched, pending.state.fleet.vms)
+
+    async def stirred(self) -> None:
+        """Wait until something has changed, or for a moment."""
+        await self._stir_or(self._now() + self.terms.every)
 
     def _waits_until(self, position: int) -> int | None:
         """When to look again, or None when there is nobody to wait for."""
         now = self._put_out_silent()
-        late = [each.seen + self.terms.lease for each in self.by_life.values() if each.hidden < position]
+        late = [
+            self._waits_for(life, each, now)
+            for life, each in self.by_life.items()
+            if each.is_granted and each.hidden < min(each.owes, position)
+        ]
         if now < self._quiet_until:
             late.append(self._quiet_until)
         return min(late, default=None)
+
+    def _waits_for(self, life: str, follower: Follower, now: int) -> int:
+        """When to look again at one that is late."""
+        until, patience_ends = follower.seen + self.terms.lease, follower.owes_since + self._patience
+        kill = self._children.get(_child_of(life))
+        if kill is not None and now < patience_ends:
+            return min(until, patience_ends)
+        if kill is not None:
+            kill()  # `reaped` is called as soon as it is gone
+        return until
 
     def _put_out_silent(self) -> int:
         now = self._now()
@@ -217,3 +303,7 @@ class Followers:
     def _stir(self) -> None:
         self._stirred.set()
         self._stirred = asyncio.Event()
+
+
+def _child_of(life: str) -> str:
+    return life.partition(".")[0]

@@ -46,8 +46,11 @@ TRIES, SHORT = Backoff(0.1, 2.0), 0.02
 class Following:
     """`right_until`, in nanoseconds since boot, is what the door looks at for each request."""
 
-    def __init__(self, lines: Sequence[NodeLine], publisher: Publisher, clock: Clock, chosen: bool) -> None:
-        self.life = str(uuid4())
+    def __init__(
+        self, lines: Sequence[NodeLine], publisher: Publisher, clock: Clock, chosen: bool, child: str = ""
+    ) -> None:
+        """`child` is what a node calls its own worker: our life begins with it."""
+        self.life = f"{child}.{uuid4()}" if child else str(uuid4())
         self.curtain = Curtain()
         self.on_right: Callable[[int], None] = lambda _: None
         """Is called with a new `right_until`."""
@@ -285,6 +288,8 @@ class Following:
 
     def _let(self, sent: int, answer: f.Right) -> None:
         self._polls.every = answer.polls_every
+        if answer.is_owed:
+            return
         if not answer.right:
             self._complain(Unavailable("The node may not answer VMs itself now.", hint="Does it reach its database?"))
             return

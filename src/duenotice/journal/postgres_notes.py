@@ -21,7 +21,10 @@ _SIZE = 1024
 
 
 class Known(Struct, frozen=True):
-    """All that is noted. `life` was the last process here: it is gone, since this one holds the directory."""
+    """All that is noted. `life` was the last process here: it is gone, since this one holds the directory.
+
+    It is surely gone if that was on this `boot`: a directory on a shared disk may be held on two machines.
+    """
 
     cluster: str = ""
     life: str = ""
@@ -31,6 +34,7 @@ class Known(Struct, frozen=True):
     alive: Alive | None = None
     floor: int = 0
     """The highest least incarnation that this node has ever known of, also in a journal that was lost since."""
+    boot: str = ""
 
 
 class Notes:

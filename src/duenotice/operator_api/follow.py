@@ -12,7 +12,6 @@ from starlette.responses import Response, StreamingResponse
 from duenotice.bounds import BEATS, NAMES
 from duenotice.domain import commands as c
 from duenotice.domain.part import part_of
-from duenotice.domain.scope import scope_of
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record, TokenRevoked
@@ -127,7 +126,8 @@ class FollowCalls(Resource):
         clock = self._engine.clock
         now, told = clock.now().steady, self._of_its_own(life, beat.polls)
         self._last_polls.merge({scope: now - int(ago * clock.speed) for scope, ago in told.items()})
-        return shown(f.Right(right, int(POLLS_EVERY / max(1.0, clock.speed))))
+        every = int(POLLS_EVERY / max(1.0, clock.speed))
+        return shown(f.Right(right, every, is_owed=not right and self._followers.owes(life)))
 
     async def command(self, request: Request) -> Response:
         """Done as if the VM had asked us."""
@@ -145,11 +145,9 @@ class FollowCalls(Resource):
     def _of_its_own(self, life: str, polls: Mapping[str, int]) -> Mapping[str, int]:
         """A follower of some VMs cannot keep the scopes of others from being turned off (F02)."""
         ear = self._followers.by_life[life].ear
-        if not polls or not isinstance(ear, FollowerEar) or ear.choice is None:
+        if not polls or not isinstance(ear, FollowerEar) or ear.interest.is_all:
             return polls
-        vms = self._engine.state.fleet.vms
-        own = {scope_of(vms[name]) for name in ear.chosen if name in vms}
-        return {scope: ago for scope, ago in polls.items() if scope in own}
+        return {scope: ago for scope, ago in polls.items() if scope in ear.interest.scopes}
 
     def _hang_up_on_revoked(self, records: Sequence[Record]) -> None:
         changes = (record.transition for record in records)

@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 from duenotice.clock import seconds
 from duenotice.domain.fleet import Vm
 from duenotice.domain.part import part_of
-from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.transitions import (
     FleetDeclared,
@@ -29,6 +28,7 @@ from duenotice.domain.transitions import (
 )
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
+from duenotice.engine.interest import Interest
 from duenotice.engine.writer import News
 from duenotice.journal.codec import RECORDS, SNAPSHOTS
 from duenotice.operator_api.answers import encode
@@ -37,9 +37,8 @@ from duenotice.wire import follow as f
 
 LINES = "application/x-ndjson"
 FEW = 20
-"""Records that are encoded on the loop, if none is large."""
+"""Records that are encoded on the loop, if none is large; VMs that are looked at there."""
 
-TRIES = 5
 FOR_ALL = (FleetDeclared, GroupsPut, GroupsRemoved)
 """Changes that touch no scope, but what VMs are told about themselves (A12)."""
 
@@ -67,44 +66,30 @@ class Lines:
 
 
 class FollowerEar:
-    """Where one follower listens: what is still to be sent, and with a choice of VMs, which these are now."""
+    """Where one follower listens: what is still to be sent, and the VMs that it answers."""
 
     def __init__(self, engine: Engine, lines: Lines, choice: Chooses | None) -> None:
         self.waiting: asyncio.Queue[bytes] = asyncio.Queue()
         self.closed = asyncio.Event()
-        self.choice = choice
-        self.chosen: dict[str, None] = {}
+        self.choice, self.interest = choice, Interest(choice)
         self._engine, self._lines = engine, lines
 
-    async def hear(self, news: News) -> None:
+    async def hear(self, news: News) -> bool:
         """Of all records, or of their result for the chosen VMs. The state stays as it is while we are here."""
         if self.choice is None:
             self.waiting.put_nowait(await self._lines.of(news.records))
-        elif await self._is_for_us(news):
-            self.waiting.put_nowait(await self._engine.aside(lambda: _part(news.state, self.chosen)))
+            return True
+        interest, touched, vms = self.interest, news.touched, news.state.fleet.vms
+        if len(touched.vms) <= FEW:
+            is_met = interest.take(touched, vms)
+        else:
+            is_met = await self._engine.aside(lambda: interest.take(touched, vms))
+        if is_met or any(isinstance(record.transition, FOR_ALL) for record in news.records):
+            chosen = tuple(self.interest.names)
+            self.waiting.put_nowait(await self._engine.aside(lambda: _part(news.state, chosen)))
         else:
             self.waiting.put_nowait(_line(f.Passed(news.records[-1].position)))
-
-    async def _is_for_us(self, news: News) -> bool:
-        if any(isinstance(record.transition, FOR_ALL) for record in news.records):
-            await self._engine.aside(lambda: self._choose_again(news.state, news.touched.vms))
-            return True
-        touched, before = news.touched, len(self.chosen)
-        if touched.vms:
-            known = not touched.vms.isdisjoint(self.chosen)
-            await self._engine.aside(lambda: self._choose_again(news.state, touched.vms))
-            if known or len(self.chosen) != before:
-                return True
-        vms = (news.state.fleet.vms[name] for name in self.chosen)
-        return touched.everything or any(scope_of(vm) in touched.scopes for vm in vms)
-
-    def _choose_again(self, state: State, names: set[str]) -> None:
-        assert self.choice is not None
-        for name in names:
-            self.chosen.pop(name, None)
-            vm = state.fleet.vms.get(name)
-            if vm is not None and self.choice(vm):
-                self.chosen[name] = None
+        return is_met
 
     def hear_shown(self, position: int) -> None:
         """All up to here may be shown."""
@@ -159,29 +144,25 @@ class FollowResponse(Response):
             missed = await self._engine.history(after, READ_AT_ONCE)
             yield await self._engine.aside(lambda records=missed: _written(records))  # type: ignore[misc]
             after = missed[-1].position
-        yield self._join()
+        yield self._join(self._after)
 
     async def _choose(self) -> AsyncIterator[bytes]:
-        """The follower joins at a moment when all is shown; then what the chosen VMs are answered from."""
-        for is_last in (False,) * TRIES + (True,):
-            if await self._knows_its_vms(is_last):
-                break
-        frozen, chosen = self._engine.publisher.freeze(), tuple(self._ear.chosen)
-        hello = self._join()
+        """What the chosen VMs are answered from. The follower joins when no change of theirs waits (N17)."""
+        choice, followers = self._ear.choice, self._followers
+        with followers.noted() as changed:
+            interest = await self._engine.look(lambda state: Interest(choice, state.fleet.vms.values()))
+            interest.follow(changed, self._engine.state.fleet.vms)
+            while followers.waits(interest):
+                await followers.stirred()
+                interest.follow(changed, self._engine.state.fleet.vms)
+            self._ear.interest = interest
+            frozen, chosen = self._engine.publisher.freeze(), tuple(interest.names)
+            hello = self._join(followers.told)  # what waits does not concern it
         yield await self._engine.aside(lambda: _part(frozen, chosen))
         yield hello
 
-    async def _knows_its_vms(self, is_last: bool) -> bool:
-        """Whether the VMs are chosen from what is shown now. In the end that is done on the loop."""
-        choice = self._ear.choice
-        assert choice is not None
-        position, chosen = await self._engine.look(lambda state: (state.position, chosen_of(state, choice)))
-        await self._followers.settled()
-        self._ear.chosen = dict.fromkeys(chosen_of(self._engine.state, choice) if is_last else chosen)
-        return is_last or position == self._engine.state.position
-
-    def _join(self) -> bytes:
-        self._followers.join(self._life, self._ear, self._after)
+    def _join(self, position: int) -> bytes:
+        self._followers.join(self._life, self._ear, position)
         return _line(f.Hello(self._followers.shown, self._followers.terms.lease))
 
     async def _live(self) -> AsyncIterator[bytes]:

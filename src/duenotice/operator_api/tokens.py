@@ -49,6 +49,8 @@ class Gate:
     ) -> None:
         """`vouched_for` is the id of the token that another node has seen, which passes a request on; or empty."""
         self._tokens, self._vouched_for = tokens, vouched_for
+        self.own: tuple[Token, ...] = ()
+        """Tokens of the node's own workers. They end with the process, so they are in no journal."""
 
     def refuse(self, request: Request, needed: Role) -> Response | None:
         """Why this request is refused, or None; then who asks is stored in its state."""
@@ -66,7 +68,7 @@ class Gate:
     def token_of(self, request: Request) -> Token | None:
         """The token that a request shows, or that it is asked with; a revoked one is none from then on (S35)."""
         if secret := bearer_of(request):
-            return token_with(secret, self._tokens().values())
+            return token_with(secret, self.own) or token_with(secret, self._tokens().values())
         token_id = request.scope.get(ASKED_WITH) or self._vouched_for(request)
         return self._tokens().get(token_id) if token_id else None
 

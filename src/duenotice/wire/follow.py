@@ -74,11 +74,15 @@ class FollowerBeat(Struct, frozen=True, omit_defaults=True):
     leaving: bool = False
 
 
-class Right(Struct, frozen=True):
-    """For how long VMs may be answered, from before the beat was sent (N05), and when to tell `polls` again."""
+class Right(Struct, frozen=True, omit_defaults=True):
+    """For how long VMs may be answered, from before the beat was sent (N05), and when to tell `polls` again.
+
+    `is_owed`: a follower that has just joined has to hide what it was told first; then the right is given (N17).
+    """
 
     right: int
     polls_every: int
+    is_owed: bool = False
 
 
 class VmCommand(Struct, frozen=True, omit_defaults=True):

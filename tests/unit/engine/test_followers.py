@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from duenotice.clock import MICROS, Mark
+from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched
 from duenotice.domain.transitions import ClockMarked, Record
-from duenotice.engine.followers import MOST_FOLLOWERS, Followers
+from duenotice.engine.followers import CHILD_PATIENCE, MOST_FOLLOWERS, Followers
+from duenotice.engine.interest import Interest
 from duenotice.engine.membership import Terms
 from duenotice.engine.writer import News
 from duenotice.errors import Conflict, Unavailable
@@ -23,16 +25,18 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 class ToldEar:
     """Notes what it hears."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, host: str = "") -> None:
         self.heard: list[int] = []
         self.shown: list[int] = []
         self.closed = self.dismissed = False
         self._error = error
+        self.interest = Interest((lambda vm: vm.host == host) if host else None, FLEET)
 
-    async def hear(self, news: News) -> None:
+    async def hear(self, news: News) -> bool:
         if self._error is not None:
             raise self._error
         self.heard.append(news.records[-1].position)
+        return self.interest.take(news.touched, news.state.fleet.vms)
 
     def hear_shown(self, position: int) -> None:
         self.shown.append(position)
@@ -52,8 +56,16 @@ class World:
         self.followers = Followers(10, Terms(LEASE), now=lambda: self.now)
         self.ears: dict[str, ToldEar] = {}
 
-    def join(self, life: str, position: int = 10, error: Exception | None = None) -> ToldEar:
-        ear = self.ears[life] = ToldEar(error)
+    def join(self, life: str, position: int = 10, error: Exception | None = None, host: str = "") -> ToldEar:
+        """It is a member, and has the right to answer."""
+        ear = self.listen(life, position, error, host)
+        if position == self.followers.told:
+            self.followers.beat(life, position)
+        return ear
+
+    def listen(self, life: str, position: int = 10, error: Exception | None = None, host: str = "") -> ToldEar:
+        """It has joined, and was not heard of yet."""
+        ear = self.ears[life] = ToldEar(error, host)
         self.followers.join(life, ear, position)
         return ear
 
@@ -66,9 +78,19 @@ class World:
         return hiding.done()
 
 
-def news(position: int, touched: Touched = Touched({"vm/a"}, set(), set())) -> News:  # noqa: B008
+FLEET = tuple(Vm(f"vm-{number}", f"10.0.0.{number}", host=f"host-{number}") for number in (1, 2, 3))
+
+
+def news(position: int, touched: Touched = Touched({"vm/a"}, set(), set()), *vms: Vm) -> News:  # noqa: B008
     record = Record(position, AT, "test", ClockMarked(Mark(AT, 0)))
-    return News(State(), (record,), touched, None)
+    state = State()
+    for vm in vms or FLEET:
+        state.fleet.vms[vm.name] = vm
+    return News(state, (record,), touched, None)
+
+
+def of(*scopes: str) -> Touched:
+    return Touched(set(scopes), set(), set())
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -118,23 +140,146 @@ def test_a_right_is_over_before_its_follower_is_put_out() -> None:
     assert Terms(LEASE).right <= LEASE * 9 // 10
 
 
-def test_who_beats_but_does_not_hide_loses_the_right_after_half_a_lease() -> None:
-    """So it delays the others for a lease and a half at the most."""
+def test_the_right_of_who_beats_but_does_not_hide_gets_no_longer() -> None:
+    """So it delays the others for a lease at the most; after half of one it has to listen again."""
 
     async def story() -> None:
         world = World()
         await world.followers.open(had_followers=False)
-        world.join("stuck")
+        stuck = world.join("stuck")
         hiding = asyncio.create_task(world.followers.hide(news(11)))
         assert not await world.is_hidden(hiding)
+        right = Terms(LEASE).right
         world.now += LEASE // 2
-        assert world.followers.beat("stuck", 10) > 0
+        assert world.followers.beat("stuck", 10) == right - LEASE // 2
+        closed = [stuck.closed]
         world.now += 1
-        with pytest.raises(Conflict, match="keep up"):
-            world.followers.beat("stuck", 10)
-        world.now += LEASE
+        assert world.followers.beat("stuck", 10) == right - LEASE // 2 - 1
+        assert [*closed, stuck.closed] == [False, True]
+        world.now += LEASE // 2 - 2
+        assert world.followers.beat("stuck", 10) == 0
+        assert not await world.is_hidden(hiding)
+        world.now += 1
         world.followers.leave("nobody")
         assert await world.is_hidden(hiding)
+
+    run(story())
+
+
+MOVED = FLEET[0].on("host-2")
+
+
+@pytest.mark.parametrize(
+    ("what", "waits"),
+    [
+        (news(11, of("vm/vm-1")), ["one", "all"]),
+        (news(11, of("vm/vm-3")), ["all"]),
+        (news(11, of("vm/vm-2", "vm/vm-3")), ["two", "all"]),
+        (news(11, Touched({"vm/vm-1"}, {"vm-1"}, set()), MOVED), ["one", "two", "all"]),
+        (news(11, Touched(set(), {"vm-1"}, set()), *FLEET[1:]), ["one", "all"]),
+        (news(11, Touched(set(), set(), set(), everything=True)), ["one", "two", "all"]),
+    ],
+    ids=["of one host", "of a host without a follower", "of two", "a VM moves", "a VM is removed", "of all"],
+)
+def test_a_change_waits_only_for_those_that_answer_a_vm_of_it_before_or_after(what: News, waits: list[str]) -> None:
+    """N17, S30. Whoever else is dead: it is not looked at."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        world.join("one", host="host-1")
+        world.join("two", host="host-2")
+        world.join("all")
+        hiding = asyncio.create_task(world.followers.hide(what))
+        for life in waits:
+            assert not await world.is_hidden(hiding), f"{life} was not waited for"
+            world.followers.beat(life, 11)
+        assert await world.is_hidden(hiding)
+
+    run(story())
+
+
+def test_what_a_follower_owes_is_waited_for_with_later_changes_too() -> None:
+    """A change of another host shows all that was before it."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        world.join("one", host="host-1")
+        first = asyncio.create_task(world.followers.hide(news(11, of("vm/vm-1"))))
+        assert not await world.is_hidden(first)
+        second = asyncio.create_task(world.followers.hide(news(12, of("vm/vm-3"))))
+        assert not await world.is_hidden(second)
+        assert await world.is_hidden(second, ("one", 11))
+
+    run(story())
+
+
+def test_who_has_no_lease_yet_is_not_waited_for_and_gets_none_before_it_has_hidden_what_it_was_told() -> None:
+    """So one that joins and dies, or joins again and again, delays nobody (N17)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        world.join("fine")
+        world.listen("mute")
+        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        assert not await world.is_hidden(hiding)
+        world.listen("late")
+        assert world.followers.beat("late", 10) == 0
+        assert world.followers.owes("late")
+        assert await world.is_hidden(hiding, ("fine", 11))
+        assert world.followers.beat("late", 11) == Terms(LEASE).right
+        again = asyncio.create_task(world.followers.hide(news(12)))
+        assert not await world.is_hidden(again)
+        assert not await world.is_hidden(again, ("fine", 12))
+        assert await world.is_hidden(again, ("late", 12))
+
+    run(story())
+
+
+def test_nobody_waits_for_a_child_that_was_reaped_and_one_that_is_late_is_killed() -> None:
+    """After a quarter of a second, or more if very much has changed (N18)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        killed: list[int] = []
+        world.followers.adopt("token/7", lambda: killed.append(world.now))
+        for life in ("token/7.a", "token/7.b", "token/77.c"):
+            world.join(life)
+        began = world.now
+        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        assert not await world.is_hidden(hiding, ("token/77.c", 11))
+        world.now += CHILD_PATIENCE - 1
+        assert not await world.is_hidden(hiding, ("token/77.c", 11))
+        assert killed == []
+        world.now += 1
+        assert not await world.is_hidden(hiding, ("token/77.c", 11))
+        assert set(killed) == {began + CHILD_PATIENCE}
+        world.followers.reaped("token/7")
+        assert await world.is_hidden(hiding)
+        assert list(world.followers.by_life) == ["token/77.c"]
+        assert world.ears["token/7.a"].closed
+
+    run(story())
+
+
+def test_a_join_waits_only_for_changes_of_its_own_vms() -> None:
+    """As they are, or will be, by what is told and not shown yet (N17)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        interests = [Interest(lambda vm, host=vm.host: vm.host == host, FLEET) for vm in FLEET]  # type: ignore[misc]
+        with world.followers.noted() as changed:
+            await world.followers.hide(news(11, Touched({"vm/vm-1"}, {"vm-1"}, set()), MOVED, *FLEET[1:]))
+            assert [world.followers.waits(interest) for interest in interests] == [True, True, False]
+            assert changed == {"vm-1"}
+            with world.followers.noted() as later:
+                assert later == {"vm-1"}
+            world.followers.show(11)
+            assert [world.followers.waits(interest) for interest in interests] == [False, False, False]
 
     run(story())
 
