@@ -6,7 +6,6 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator
-from io import StringIO
 from typing import Any, NamedTuple, Self, TypeVar
 
 from duenotice.errors import Misconfigured
@@ -21,6 +20,8 @@ _SHORT = 200
 """Characters of a line in which nothing can be endless."""
 _PIECE = 100_000
 """Characters of a line that are looked through at once; a word as long as that is endless too."""
+_LINE_END = "\n"
+_LONG_LINE = re.compile(rf"[^\n]{{{_SHORT + 1},}}+")
 _KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 _UNSET: Any = object()
 _UNKNOWN_KEY = r"Object contains unknown field `(.*)`"
@@ -54,9 +55,9 @@ class TomlFile:
             raise Misconfigured(f"{self.name}: not TOML: {error}.", hint="Fix the line and try again.") from None
 
     def _refuse_endless(self) -> None:
-        for number, line in enumerate(StringIO(self._text), 1):
-            if len(line) > _SHORT and any(_is_endless(found) for piece in _pieces(line) for found in _words_in(piece)):
-                where = f"{self.name}{self._between}{number}"
+        for begin, end in _long_lines(self._text):
+            if any(_is_endless(found) for piece in _pieces(self._text, begin, end) for found in _words_in(piece)):
+                where = f"{self.name}{self._between}{self._text.count(_LINE_END, 0, begin) + 1}"
                 what = f"{where}: a number has over 1000 digits, a key over 100 parts, or a word 100,000 characters."
                 raise Misconfigured(what, hint="Fix the line and try again.")
 
@@ -65,9 +66,23 @@ class TomlFile:
         return self.name if len(self._text) > LONGEST else f"{self.name}{self._between}{line_of(self._text, path)}"
 
 
-def _pieces(line: str) -> Iterator[str]:
+def _long_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Where they begin and end. Nothing is copied: a fleet file may have 256 MiB, and a copy holds up other threads."""
+    begin = 0
+    while begin < len(text):
+        end = text.rfind("\n", begin, begin + _PIECE) + 1
+        if end:
+            yield from (found.span() for found in _LONG_LINE.finditer(text, begin, end))
+        else:  # one line, or what is left of the last one
+            end = text.find("\n", begin) + 1 or len(text)
+            if end - begin > _SHORT:
+                yield begin, end
+        begin = end
+
+
+def _pieces(text: str, begin: int, end: int) -> Iterator[str]:
     """A line in pieces that overlap: to look through a very long one at once would hold up other threads (S26)."""
-    return (line[start : start + 2 * _PIECE] for start in range(0, len(line), _PIECE))
+    return (text[start : min(end, start + 2 * _PIECE)] for start in range(begin, end, _PIECE))
 
 
 def _words_in(piece: str) -> Iterator[re.Match[str]]:

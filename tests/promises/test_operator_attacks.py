@@ -1,14 +1,16 @@
 """What anybody may try at the operator's port, and what it costs others: next to nothing (S24, S26, S29)."""
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.promises.attack import RAISED_BYTES, SECONDS, SLOWEST_SECONDS, Attacked, Seen, get, many_descriptors
+from tests.promises.attack import RAISED_BYTES, SECONDS, SLOWEST_SECONDS, Attacked, Seen, get, many_descriptors, post
 from tests.promises.stalls.fleet import only_the_poller
 from tests.support.certificates import certificates
 
@@ -52,8 +54,9 @@ def test_handshakes_that_never_end_take_neither_descriptors_nor_memory(tmp_path:
 
         def attack() -> None:
             with ExitStack() as clients:
-                for _ in range(count):
-                    client = clients.enter_context(socket.create_connection(node.server.operator, timeout=SECONDS))
+                for n in range(count):
+                    own = (f"127.201.0.{n // 1000 + 1}", 0)  # one address has not so many ports to spare
+                    client = clients.enter_context(socket.create_connection(node.server.operator, SECONDS, own))
                     client.send(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a hello
                 assert node.ask("GET", "/v1/me")[0] == 200
                 socket.create_connection(node.server.metadata, timeout=SECONDS).close()
@@ -93,5 +96,68 @@ def test_readers_that_never_read_shut_nobody_out(plain: Attacked) -> None:
         for path, token in (("/v1/me", None), ("/livez", ""), ("/readyz", ""), ("/metrics", ""), ("/v1/vms", None)):
             for _ in range(5):
                 assert plain.ask("GET", path, token=token)[0] == 200
+
+    bearable(plain, attack)
+
+
+def noise(method: str, path: str, *lines: str, body: bytes = b"") -> bytes:
+    """The bytes of a request that nobody of ours sends."""
+    return "\r\n".join((f"{method} {path} HTTP/1.1", "Host: x", *lines, "", "")).encode() + body
+
+
+CHUNKED = "Transfer-Encoding: chunked"
+UNINVITED = {
+    "8,000 requests in one packet": noise("GET", "/livez") * 8_000,
+    "as many that need a token": noise("GET", "/v1/vms") * 8_000,
+    "a body in pieces of one byte": noise("POST", "/v1/events", CHUNKED, body=b"1\r\nx\r\n" * 160_000),
+    "a form in pieces of one byte": noise("POST", "/sign-in", CHUNKED, body=b"1\r\nx\r\n" * 160_000),
+    "a form of a million bytes": noise("POST", "/sign-in", "Content-Length: 1000000", body=b"%=%&" * 250_000),
+    "40,000 lines of a head": noise("GET", "/livez", *["a: b"] * 40_000),
+    "50,000 cookies": noise("GET", "/audit", f"Cookie: {'a=b;' * 50_000}"),
+    "100,000 parameters": noise("GET", f"/sign-in?{'a&' * 100_000}"),
+    "a million bytes of JSON": noise("POST", "/v1/events", "Content-Length: 1000000", body=b"[" * 1_000_000),
+    "the same with a key": noise("POST", "/v1/events", "Idempotency-Key: k", "Content-Length: 1000000") + b"[" * 10**6,
+    "what is no HTTP": b"\x16\x03\x01\x02\x00" * 50_000,
+    "wishes for another protocol": noise("GET", "/livez", "Connection: Upgrade", "Upgrade: h2c") * 4_000,
+}
+
+
+@pytest.mark.parametrize("what", UNINVITED)
+def test_what_anybody_sends_without_a_token_costs_others_nothing(plain: Attacked, what: str) -> None:
+    """From 60 connections at the same moment (S24, S29)."""
+
+    def attack() -> None:
+        everybody = threading.Barrier(60)
+
+        def one(client: socket.socket) -> None:
+            everybody.wait(SECONDS)
+            with suppress(OSError):  # it may be hung up on
+                client.sendall(UNINVITED[what])
+            with suppress(OSError):
+                client.recv(1)
+
+        with ThreadPoolExecutor(60) as threads:
+            list(threads.map(one, [plain.silent() for _ in range(60)]))
+
+    bearable(plain, attack)
+
+
+@pytest.mark.parametrize("body", [b" " * 1_000_000, b"[" * 1_000_000, b'{"on":["' + b"x" * 1_000_000])
+def test_an_operator_s_bodies_are_bounded_and_so_is_what_they_cost(plain: Attacked, body: bytes) -> None:
+    """A million bytes, from 60 connections at once, where as many are read as the call allows (S24, S26)."""
+    token = plain.token(f"bodies-{len(body)}-{body[0]}", "operator")
+
+    def attack() -> None:
+        def one(path: str) -> int:
+            sent = plain.silent(post("POST", path, token, body[:250_000]))
+            head = sent.recv(12)
+            return int(head[9:])
+
+        with ThreadPoolExecutor(50) as threads:
+            answers = set(threads.map(one, ["/v1/events", "/v1/maintenances"] * 25))
+        assert answers <= {400, 422}
+        for path in ("/v1/events", "/v1/vms/poller/policy"):
+            status, _ = plain.ask("PUT" if "policy" in path else "POST", path, body, token=token)
+            assert status == 413
 
     bearable(plain, attack)

@@ -151,7 +151,19 @@ def test_one_very_long_line_keeps_no_other_thread_waiting(text: str) -> None:
     """It is looked through in pieces: between two of them others get their turn (S26)."""
     with pytest.raises(Misconfigured, match=r"^my.toml"):
         TomlFile(text, "my.toml").read()
-    assert max(map(len, toml._pieces(text))) <= 200_000
+    assert max(map(len, toml._pieces(text, 0, len(text)))) <= 200_000
+
+
+@pytest.mark.parametrize("before", ["", "x\n" * 49_950, "\n" * 99_950, "y" * 99_950 + "\n", "z" * 300_000 + "\n"])
+@pytest.mark.parametrize("after", ["", "\n", "\na = 1\n"])
+def test_a_line_is_looked_through_wherever_in_the_file_it_stands(before: str, after: str) -> None:
+    """The file is read in pieces, and the line may lie in two of them; its number counts all lines before it."""
+    text = before.replace("x", "# x").replace("y", "#").replace("z", "#") + "a = 0x" + "f" * 5000 + after
+    with pytest.raises(Misconfigured, match=rf"^my.toml, line {text[: text.index('0x')].count(LINE) + 1}: a number"):
+        TomlFile(text, "my.toml").read()
+
+
+LINE = "\n"
 
 
 def test_a_number_that_python_does_not_print_is_refused() -> None:
