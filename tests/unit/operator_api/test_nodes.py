@@ -13,7 +13,8 @@ from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.response import Response
 from duenotice.clock import MICROS, monotonic
-from duenotice.domain.commands import CreateToken, EnableScope, RevokeToken
+from duenotice.console.sessions import Sessions
+from duenotice.domain.commands import BeginSession, CreateToken, EnableScope, RevokeToken
 from duenotice.domain.token import Role, digest_of
 from duenotice.engine.members import Member
 from duenotice.engine.ticker import Ticker
@@ -86,6 +87,26 @@ async def test_what_other_nodes_may_show_already_is_waited_for() -> None:
         assert (reading.done(), (await alive).status) == (False, 200)
         await cluster.until(made.done, MICROS)
         assert (await reading).status == 200
+
+
+@in_loop
+async def test_who_signed_in_at_another_node_just_now_is_waited_for() -> None:
+    """The next request of a browser may go to a node that does not show the sign-in yet."""
+    async with three() as cluster:
+        await with_a_token(cluster)
+        deaf, other = cluster.others
+        deaf.line.is_deaf = True
+        secret = "s" * 43
+        begun = ask(cluster.leader, BeginSession("T-1", digest_of(secret), LEASE))
+        await settle()
+        other.engine.patience = SECONDS
+        sessions = Sessions(other.engine, Nodes(other.engine).have_caught_up)
+        asking = asyncio.ensure_future(sessions.token_now(secret))
+        await settle()
+        assert (asking.done(), sessions.token_of(secret)) == (False, None)
+        await cluster.until(begun.done, MICROS)
+        token = await asking
+        assert token is not None and token.id == "T-1"
 
 
 @in_loop
