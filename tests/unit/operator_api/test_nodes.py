@@ -24,6 +24,7 @@ from duenotice.http_call import HttpAnswer
 from duenotice.journal.codec import RECORDS, checksum
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.nodes import CommandDone, Nodes, StoredRecord, pass_command
+from duenotice.operator_api.tokens import asked_with
 from duenotice.operator_api.way_to_leader import WayToLeader
 from tests.unit.domain.build import id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
@@ -37,10 +38,10 @@ SCHEDULED = [(id_of(1), "scheduled")]
 class Door:
     """The operator's door of one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, token: str = TOKEN, token_id: str = "") -> None:
         node.engine.patience = 0.01
         app: Any = OperatorApi(node.engine, Ticker(node.engine), nodes=Nodes(node.engine)).app()
-        self._carrier = AppCarrier(app, TOKEN, asyncio.get_running_loop())
+        self._carrier = AppCarrier(asked_with(app, token_id) if token_id else app, token, asyncio.get_running_loop())
 
     def cancel(self, key: str = "") -> "asyncio.Task[Response]":
         """Cancel the event."""
@@ -72,15 +73,16 @@ def _ask_again(door: Door, asked: "list[asyncio.Task[Response]]") -> None:
     asked.append(door.cancel(key="k"))
 
 
+@pytest.mark.parametrize("who", [(TOKEN, ""), ("", "T-1")], ids=["a program", "a page of the console"])
 @in_loop
-async def test_what_other_nodes_may_show_already_is_waited_for() -> None:
+async def test_what_other_nodes_may_show_already_is_waited_for(who: tuple[str, str]) -> None:
     """A token that was made at another node just now, and what is read with it; how the nodes are is told at once."""
     async with three() as cluster:
         deaf, other = cluster.others
         deaf.line.is_deaf = True
         made = ask(cluster.leader, CreateToken("T-1", "admin", Role.ADMIN, digest_of(TOKEN)))
         await settle()
-        door = Door(other)
+        door = Door(other, *who)
         other.engine.patience = SECONDS
         reading, alive = door.get("/v1/me"), door.get("/livez")
         await settle()
