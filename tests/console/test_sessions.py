@@ -53,7 +53,8 @@ def live(stack: ExitStack, address: tuple[str, int], cookie: str) -> http.client
 
 def seconds_to_its_end(stream: http.client.HTTPResponse) -> float:
     begun = time.monotonic()
-    stream.read()
+    while stream.readline():
+        assert time.monotonic() < begun + SECONDS, "it goes on"
     return time.monotonic() - begun
 
 
@@ -167,7 +168,7 @@ def test_the_audit_trail_says_who_signed_in_and_out_and_no_secret(node: Node) ->
         ("session-begun", "token/admin"),
     ]
     named = {"name": "admin", "session": digest_of(secret)[:12]}
-    assert [each["details"] for each in told] == [{"reason": "Signed out.", **named}, named]
+    assert [each["details"] for each in told] == [named, named]
     assert secret not in str(told)
 
 

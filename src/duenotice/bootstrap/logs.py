@@ -290,7 +290,7 @@ def _details(transition: t.Transition) -> dict[str, object]:
         case t.SessionBegun(session, name):
             return {"token": name, "session": session_id(session.digest)}
         case t.SessionEnded(digest, name, reason):
-            return {"token": name, "session": session_id(digest), "reason": reason}
+            return {"token": name, "session": session_id(digest), **({"reason": reason} if reason else {})}
         case t.OperationPerformed(vm, operation):
             return {"vm": vm, "operation": operation}
     return _of_subscription(transition)

@@ -183,6 +183,11 @@ def _token(record: w.Record, told: w.Details) -> Phrases:
     ]
 
 
+def _signed_out(_: w.Record, told: w.Details) -> Phrases:
+    verb = f"ended a session of {told.name}" if told.reason else "signed out"
+    return [Phrase(f"{verb} at the console (session {told.session})"), *_because(told.reason)]
+
+
 def _about(verb: str, after: str = "") -> Callable[[w.Record, w.Details], Phrases]:
     return lambda record, told: [Phrase(f"{verb} "), receiver(record), Phrase(after), *_because(told.reason)]
 
@@ -236,10 +241,7 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
     "token-created": _token,
     "token-revoked": _token,
     "session-begun": lambda _, told: [Phrase(f"signed in at the console (session {told.session})")],
-    "session-ended": lambda _, told: [
-        Phrase(f"ended a session of {told.name} at the console ({told.session})"),
-        *_because(told.reason),
-    ],
+    "session-ended": _signed_out,
     "request-answered": lambda _, told: [Phrase(f"kept the answer to a request (status {told.status})")],
     "incarnations-lifted": lambda _, told: [Phrase(f"let all incarnations jump ahead by {told.by}")],
     "clock-marked": _clock,

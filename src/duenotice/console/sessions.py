@@ -77,10 +77,11 @@ class Sessions:
         self._count_in(token_id)
         secret, now = secrets.token_urlsafe(_SECRET_BYTES), self._engine.clock.now()
         lasts = int(micros_of(LASTS) * max(1.0, self._engine.clock.speed))  # twelve real hours, on a fast clock as well
-        command = BeginSession(token_id, digest_of(secret), lasts, digest_of(instead_of) if instead_of else "")
+        before = digest_of(instead_of) if await self.token_now(instead_of) is not None else ""
+        command = BeginSession(token_id, digest_of(secret), lasts, before)
         problem = await self._store(command, actor)
-        if instead_of:
-            self._end_here(command.instead_of)
+        if before:
+            self._end_here(before)
         if problem is not None:
             until = now.after(lasts)
             self._keep_here(Session(command.digest, token_id, until.at, until.steady))

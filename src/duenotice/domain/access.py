@@ -81,8 +81,8 @@ def _oldest(sessions: Iterable[Session], token_id: str) -> Session:
 def end_session(state: State, command: c.EndSession, now: Instant, policy: Policy) -> list[t.Transition]:
     """Somebody signs out; once is enough."""
     session = state.sessions.get(command.digest)
-    return [] if session is None else [_ended(state, session, "Signed out.")]
+    return [] if session is None else [_ended(state, session)]
 
 
-def _ended(state: State, session: Session, why: str) -> t.Transition:
+def _ended(state: State, session: Session, why: str = "") -> t.Transition:
     return t.SessionEnded(session.digest, state.tokens[session.token_id].name, why)

@@ -288,11 +288,14 @@ class SessionBegun(Change, frozen=True, tag="session-begun"):
 
 
 class SessionEnded(Change, frozen=True, tag="session-ended"):
-    """A session of a token is over; `name` is that of the token. With its token it ends without a word of its own."""
+    """A session of a token is over; `name` is that of the token. Without a reason its user has signed out.
+
+    With its token it ends without a record of its own.
+    """
 
     digest: str
     name: str
-    reason: str
+    reason: str = ""
 
 
 class RequestAnswered(Change, frozen=True, tag="request-answered"):

@@ -41,7 +41,7 @@ from duenotice.operator_api.pasts import Pasts
 from duenotice.operator_api.paths import Paths
 from duenotice.operator_api.search import Searches
 from duenotice.operator_api.subscriptions import Subscriptions
-from duenotice.operator_api.tokens import Gate, Tokens, bearer_of
+from duenotice.operator_api.tokens import Gate, Tokens, comes_with_token
 from duenotice.operator_api.vm_table import VmTables
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
 from duenotice.push.pusher import PushMeasure
@@ -102,7 +102,7 @@ class OperatorApi:
             return call.refuse(request)
         refusal = self.gate.refuse(request, call.role)
         is_settled = refusal is None and call.method != "GET"
-        if self._nodes is None or is_settled or not bearer_of(request):
+        if self._nodes is None or is_settled or not comes_with_token(request):
             return refusal
         await self._nodes.caught_up(call)
         return self.gate.refuse(request, call.role)

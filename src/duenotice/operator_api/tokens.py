@@ -83,6 +83,11 @@ def asked_with(app: ASGIApp, token_id: str) -> ASGIApp:
     return asked
 
 
+def comes_with_token(request: Request) -> bool:
+    """Whether it shows a token, or is asked with one; it may not be known."""
+    return bool(bearer_of(request) or request.scope.get(ASKED_WITH))
+
+
 def bearer_of(request: Request) -> str:
     """The secret in the head of a request; empty when there is none, or more than one."""
     given = request.headers.getlist("authorization")

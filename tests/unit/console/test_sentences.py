@@ -53,6 +53,12 @@ def test_every_action_has_its_sentence_even_if_it_says_nothing_more() -> None:
             record("step-ended", "duenotice", maintenance_id=ID, step=0, status="failed", reason="No."),
             "The service ended step 1 of maintenance 41EB7461 as failed: No.",
         ),
+        (record("session-begun", session="0a1b", name="ann"), "ann signed in at the console (session 0a1b)."),
+        (record("session-ended", session="0a1b", name="ann"), "ann signed out at the console (session 0a1b)."),
+        (
+            record("session-ended", session="0a1b", name="bob", reason="It has run out."),
+            "ann ended a session of bob at the console (session 0a1b): It has run out.",
+        ),
         (record("vms-put", names=list("abcde")), "ann added or changed 5 VMs: a, b, c and 2 more."),
         (record("hosts-put", hosts=[{"name": "h1", "condition": "failed"}]), "ann set host h1 (failed)."),
         (

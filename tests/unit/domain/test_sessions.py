@@ -75,7 +75,7 @@ def test_signing_out_ends_one_session_once() -> None:
     state = with_tokens("ann")
     sign_in(state, "d")
     sign_in(state, "e")
-    assert do(state, c.EndSession("d"), NOW) == [t.SessionEnded("d", "ann", "Signed out.")]
+    assert do(state, c.EndSession("d"), NOW) == [t.SessionEnded("d", "ann")]
     assert do(state, c.EndSession("d"), NOW) == []
     assert list(state.sessions) == ["e"]
 

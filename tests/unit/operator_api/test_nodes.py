@@ -13,7 +13,8 @@ from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.response import Response
 from duenotice.clock import MICROS, monotonic
-from duenotice.domain.commands import CreateToken, EnableScope, RevokeToken
+from duenotice.console.sessions import Sessions
+from duenotice.domain.commands import BeginSession, CreateToken, EnableScope, RevokeToken
 from duenotice.domain.token import Role, digest_of
 from duenotice.engine.members import Member
 from duenotice.engine.ticker import Ticker
@@ -23,6 +24,7 @@ from duenotice.http_call import HttpAnswer
 from duenotice.journal.codec import RECORDS, checksum
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.nodes import CommandDone, Nodes, StoredRecord, pass_command
+from duenotice.operator_api.tokens import asked_with
 from duenotice.operator_api.way_to_leader import WayToLeader
 from tests.unit.domain.build import id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
@@ -36,10 +38,10 @@ SCHEDULED = [(id_of(1), "scheduled")]
 class Door:
     """The operator's door of one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, token: str = TOKEN, token_id: str = "") -> None:
         node.engine.patience = 0.01
         app: Any = OperatorApi(node.engine, Ticker(node.engine), nodes=Nodes(node.engine)).app()
-        self._carrier = AppCarrier(app, TOKEN, asyncio.get_running_loop())
+        self._carrier = AppCarrier(asked_with(app, token_id) if token_id else app, token, asyncio.get_running_loop())
 
     def cancel(self, key: str = "") -> "asyncio.Task[Response]":
         """Cancel the event."""
@@ -71,21 +73,42 @@ def _ask_again(door: Door, asked: "list[asyncio.Task[Response]]") -> None:
     asked.append(door.cancel(key="k"))
 
 
+@pytest.mark.parametrize("who", [(TOKEN, ""), ("", "T-1")], ids=["a program", "a page of the console"])
 @in_loop
-async def test_what_other_nodes_may_show_already_is_waited_for() -> None:
+async def test_what_other_nodes_may_show_already_is_waited_for(who: tuple[str, str]) -> None:
     """A token that was made at another node just now, and what is read with it; how the nodes are is told at once."""
     async with three() as cluster:
         deaf, other = cluster.others
         deaf.line.is_deaf = True
         made = ask(cluster.leader, CreateToken("T-1", "admin", Role.ADMIN, digest_of(TOKEN)))
         await settle()
-        door = Door(other)
+        door = Door(other, *who)
         other.engine.patience = SECONDS
         reading, alive = door.get("/v1/me"), door.get("/livez")
         await settle()
         assert (reading.done(), (await alive).status) == (False, 200)
         await cluster.until(made.done, MICROS)
         assert (await reading).status == 200
+
+
+@in_loop
+async def test_who_signed_in_at_another_node_just_now_is_waited_for() -> None:
+    """The next request of a browser may go to a node that does not show the sign-in yet."""
+    async with three() as cluster:
+        await with_a_token(cluster)
+        deaf, other = cluster.others
+        deaf.line.is_deaf = True
+        secret = "s" * 43
+        begun = ask(cluster.leader, BeginSession("T-1", digest_of(secret), LEASE))
+        await settle()
+        other.engine.patience = SECONDS
+        sessions = Sessions(other.engine, Nodes(other.engine).have_caught_up)
+        asking = asyncio.ensure_future(sessions.token_now(secret))
+        await settle()
+        assert (asking.done(), sessions.token_of(secret)) == (False, None)
+        await cluster.until(begun.done, MICROS)
+        token = await asking
+        assert token is not None and token.id == "T-1"
 
 
 @in_loop

@@ -338,7 +338,7 @@ def _details(change: t.Transition) -> Details:
         case t.SessionBegun(session, name):
             return Details(session=session_id(session.digest), name=name)
         case t.SessionEnded(digest, name, reason):
-            return Details(session=session_id(digest), name=name, reason=reason)
+            return Details(session=session_id(digest), name=name, reason=reason or None)
         case t.SubscriptionCreated(made):
             return Details(subscription=subscription(made))
         case t.PushSetAside(subscription_id, given_up):

@@ -107,8 +107,8 @@ DETAILS: list[tuple[t.Transition, str]] = [
         '{"name":"ann","session":"0123456789ab"}',
     ),
     (
-        t.SessionEnded("0123456789abcdef", "ann", "Signed out."),
-        '{"reason":"Signed out.","name":"ann","session":"0123456789ab"}',
+        t.SessionEnded("0123456789abcdef", "ann", "It has run out."),
+        '{"reason":"It has run out.","name":"ann","session":"0123456789ab"}',
     ),
     (t.SubscriptionCreated(SUBSCRIPTION), f'{{"subscription":{SUBSCRIPTION_SHOWN}}}'),
     (
