@@ -145,9 +145,31 @@ def _monotonic_micros() -> int:
     return time.monotonic_ns() // 1000
 
 
+LAST_READABLE = datetime(2262, 4, 11, 23, 47, 16, tzinfo=UTC)
+"""Python counts the time of day in nanoseconds of 63 bits. Behind this it fails or stands still, by its version."""
+
+
 def wall() -> datetime:
-    """The real time of day."""
-    return datetime.now(UTC)
+    """The real time of day. A clock that is too far ahead to be read ends no process."""
+    try:
+        return datetime.now(UTC)
+    except OverflowError:
+        return LAST_READABLE
+
+
+_python_time = time.time
+
+
+def _seconds_since_1970() -> float:
+    try:
+        return _python_time()
+    except OverflowError:
+        return LAST_READABLE.timestamp()
+
+
+def survive_every_year() -> None:
+    """From now on `time.time` fails in no year: libraries ask it, `logging` for each line, and do not expect that."""
+    time.time = _seconds_since_1970
 
 
 def seconds_since_2020() -> int:

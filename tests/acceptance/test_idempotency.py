@@ -8,12 +8,12 @@ from typing import Any
 
 from duenotice.operator_api.app import OperatorApi
 from tests.acceptance.conftest import DEMO
-from tests.support.node import SECONDS, Answer, Node
+from tests.support.node import SECONDS, Answer, Node, Outside
 
 REBOOT = {"type": "Reboot", "resources": ["db-0"]}
 
 
-def ask(node: Node, path: str, body: Any, key: str = "k-1") -> Answer:
+def ask(node: Outside, path: str, body: Any, key: str = "k-1") -> Answer:
     """A POST with an Idempotency-Key."""
     with contextlib.closing(http.client.HTTPConnection(*node.operator_address, timeout=SECONDS)) as connection:
         headers = {"Authorization": f"Bearer {node.token}", "Idempotency-Key": key}

@@ -26,9 +26,9 @@ def next_version(folder: Path, *, newer_records: bool = False) -> tuple[str, ...
     return ("env", f"PYTHONPATH={copy.parent}", sys.executable, "-m", "duenotice")
 
 
-def wrong_clock(seconds: int) -> tuple[str, ...]:
-    """The installed one, with a time of day that is wrong by so much."""
-    return ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.cluster.wrong_clock", str(seconds))
+def wrong_clock(off: int | Path) -> tuple[str, ...]:
+    """The installed one, with a time of day that is wrong by so many seconds, or by those in a file."""
+    return ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.cluster.wrong_clock", str(off))
 
 
 def _change(file: Path, old: str, new: str) -> None:

@@ -1,5 +1,6 @@
 """Clocks: two faces of an instant, going on after a restart, and standing still with who answers (S1, S3, S25)."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from duenotice import clock as clock_module
 from duenotice.clock import (
+    LAST_READABLE,
     LONGEST_PAUSE,
     MICROS,
     Alive,
@@ -23,6 +25,7 @@ from duenotice.clock import (
     micros,
     micros_of,
     seconds,
+    survive_every_year,
 )
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -57,6 +60,40 @@ def test_later_ends_with_the_last_moment_that_a_document_can_show() -> None:
     assert later(last - timedelta(days=1), timedelta(hours=1)) == last - timedelta(hours=23)
     assert later(last, timedelta(days=1)) == last
     assert Instant(last, 5).after(7) == Instant(last, 12)
+
+
+@pytest.mark.parametrize(
+    ("at", "steady", "come"), [(0, 0, True), (-1, 0, False), (0, -1, False), (10**9, -1, False), (-1, 10**9, False)]
+)
+def test_a_moment_has_come_when_both_faces_say_so(at: int, steady: int, come: bool) -> None:
+    """In microseconds from it; nothing is given up by one face alone (S34)."""
+    moment = Instant(NOON, 7)
+    assert moment.has_come(Instant(NOON + timedelta(microseconds=at), 7 + steady)) is come
+
+
+class _NoClock(datetime):
+    @classmethod
+    def now(cls, tz: object = None) -> "_NoClock":
+        raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+
+def test_a_time_of_day_that_python_cannot_read_is_the_last_that_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The year 2262; newer versions of Python fail, older ones stand still there."""
+    monkeypatch.setattr(clock_module, "datetime", _NoClock)
+    assert clock_module.wall() == LAST_READABLE
+    assert LAST_READABLE.timestamp() * 10**9 <= 2**63
+
+
+def test_what_libraries_read_fails_in_no_year_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_clock() -> float:
+        raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+    before = time.time
+    monkeypatch.setattr(time, "time", before)  # as it was, after the test
+    survive_every_year()
+    assert before() <= time.time() <= before()
+    monkeypatch.setattr(clock_module, "_python_time", no_clock)
+    assert time.time() == LAST_READABLE.timestamp()
 
 
 def test_an_instant_moves_both_faces() -> None:

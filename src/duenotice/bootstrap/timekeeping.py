@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from duenotice.clock import Alive, Clock, Mark, SystemClock, boot_id, clock_from_name, seconds
+from duenotice.clock import LAST_READABLE, Alive, Clock, Mark, SystemClock, boot_id, clock_from_name, seconds, wall
 from duenotice.domain.state import State
+from duenotice.engine.complaints import CLOCK, Complaints
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.errors import Misconfigured
@@ -46,6 +47,7 @@ class Heartbeat:
         self._journal, self._clock, self._on_absence = journal, clock, on_absence
         self._keep_time = keep_time or clock.beat
         self._boot_id = boot_id()
+        self._unreadable = Complaints(report, trouble=CLOCK)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> "asyncio.Task[None]":
@@ -72,7 +74,17 @@ class Heartbeat:
         if lost:
             report("warning", "the service stood still", action="stood-still", seconds=round(seconds(lost), 1))
             self._on_absence(lost)
+        self._look_at_the_wall()
         self._note()
+
+    def _look_at_the_wall(self) -> None:
+        """Nothing starts early by a clock that is wrong (S1), but what waits for a time of day may wait for ever."""
+        if wall() < LAST_READABLE:
+            self._unreadable.worked()
+            return
+        year = LAST_READABLE.year
+        trouble = f"The clock of this machine is beyond the year {year}. VMs are answered, but times are not right."
+        self._unreadable.failed(Misconfigured(trouble, hint="Set the clock right (NTP)."))
 
     def _note(self) -> None:
         if isinstance(self._clock, SystemClock):

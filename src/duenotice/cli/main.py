@@ -13,6 +13,7 @@ from duenotice.cli.arguments import Noun
 from duenotice.cli.errors import NotInTime
 from duenotice.cli.output import say, tell
 from duenotice.client.operator.errors import Denied, NoAnswer
+from duenotice.clock import survive_every_year
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
 from duenotice.extras import missing_extra
 
@@ -139,6 +140,7 @@ def _say(what: str, hint: str) -> None:
 
 def main(arguments: Sequence[str] | None = None, root: click.Command = duenotice, name: str = "duenotice") -> None:
     """Run the command line."""
+    survive_every_year()
     out = sys.stdout
     try:
         root(arguments, prog_name=name, standalone_mode=False)

@@ -23,6 +23,7 @@ from duenotice.domain import (
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.limits import within
+from duenotice.domain.notice import check_dates
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 
@@ -34,6 +35,8 @@ Rule = Callable[[State, Any, Instant, Policy], list[t.Transition]]
 
 def decide(state: State, command: c.Command, now: Instant, policy: Policy) -> list[t.Transition]:
     """The transitions of a command; empty when nothing changes, and an exception from `errors` when it is refused."""
+    if type(command) in _TELLS:
+        check_dates(now)
     return within(state, _RULES[type(command)](state, command, now, policy), policy)
 
 
@@ -49,6 +52,21 @@ def _lift(state: State, command: c.LiftIncarnations, now: Instant, policy: Polic
 def _mark_clock(state: State, command: c.MarkClock, now: Instant, policy: Policy) -> list[t.Transition]:
     return [t.ClockMarked(command.mark)]
 
+
+_TELLS = frozenset(
+    {
+        c.ScheduleEvent,
+        c.OperateVm,
+        c.ScaleSet,
+        c.DeleteInstances,
+        c.OperateInstances,
+        c.EvictVm,
+        c.DegradeHost,
+        c.ResumeMaintenance,
+        c.RetryMaintenance,
+    }
+)
+"""After these VMs are told of a time that is ahead."""
 
 _RULES: dict[type[c.Command], Rule] = {
     c.ApplyFleet: fleet_change.apply_fleet,

@@ -1,6 +1,6 @@
 """How long before an impact a VM must be told (D01, S2); in microseconds, unless a name says seconds."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from duenotice.clock import MICROS, Instant, later, micros_of, seconds
 from duenotice.domain.event import Event, EventType
@@ -19,6 +19,8 @@ LONGEST_PREDICTION_SECONDS = 7 * 24 * 3600
 """A host failure is predicted at most seven days ahead (D03)."""
 
 _FARTHEST = timedelta(days=366)
+LAST_TOLD = datetime(9990, 1, 1, tzinfo=UTC)
+"""Behind this there are dates for notices, windows and what else comes later, and then no more."""
 
 
 def minimum_notice(event_type: EventType, group: Group | None) -> int:
@@ -26,6 +28,20 @@ def minimum_notice(event_type: EventType, group: Group | None) -> int:
     if event_type is EventType.TERMINATE and group is not None and group.terminate_notice is not None:
         return group.terminate_notice * MICROS
     return MINIMUM_SECONDS[event_type] * MICROS
+
+
+def can_be_given(now: Instant) -> bool:
+    """Whether there are dates enough ahead; only a clock that is wrong shows such a year."""
+    return now.at < LAST_TOLD
+
+
+def check_dates(now: Instant) -> None:
+    """Refuse what VMs could not be told of in time (S2)."""
+    if not can_be_given(now):
+        raise Refused(
+            f"The service's clock shows the year {now.at.year}: there are no dates left to tell VMs of anything.",
+            hint="Set the clock of its machine right (NTP).",
+        )
 
 
 def earliest(now: Instant, notice: int) -> datetime:

@@ -15,6 +15,7 @@ from duenotice.domain.ids import derived
 from duenotice.domain.limits import no_room, size_of
 from duenotice.domain.lookup import find_host, find_plan, find_vm
 from duenotice.domain.maintenance import MOST, Maintenance, Status, Step, StepStatus, cut
+from duenotice.domain.notice import check_dates
 from duenotice.domain.owners_policy import AT_ONCE, OWNERS_POLICY
 from duenotice.domain.pieces import in_order
 from duenotice.domain.policy import Policy
@@ -40,6 +41,7 @@ def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Polic
 
 def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintenance:
     """The VMs cut into steps; refused if another plan is in the way."""
+    check_dates(now)
     if command.type not in TYPES:
         raise Refused("A maintenance is a Freeze, a Reboot or a Redeploy.", hint="Evict or delete VMs one by one.")
     if command.cause not in CAUSES:

@@ -7,7 +7,7 @@ from duenotice.clock import Instant, micros_of
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.maintenance import Maintenance, Status
-from duenotice.domain.notice import earliest, minimum_notice
+from duenotice.domain.notice import can_be_given, earliest, minimum_notice
 from duenotice.domain.policy import Policy
 from duenotice.domain.progress import Progress
 from duenotice.domain.state import State
@@ -22,6 +22,8 @@ NOT_SURE_YET = "By the time of day its window has ended. It is paused when the s
 def lets_begin(plan: Maintenance, now: Instant, policy: Policy) -> bool:
     """Whether VMs may be told of a step now: it would hit inside the present span, if nobody approved it."""
     span, notice = plan.present_span, minimum_notice(plan.type, None)
+    if not can_be_given(now):
+        return False
     if span is None:
         return plan.window is None
     return now.at >= announced_from(span, notice) and _fits(span, notice, now, policy)

@@ -27,6 +27,9 @@ COMMITS = Trouble("error", "commit failed", "commit-failed", "storing works agai
 PUSHES = Trouble("warning", "messages wait", "push-waits", "messages are delivered again", "push-goes-on")
 NOTES = Trouble("warning", "deliveries are not noted", "push-not-noted", "deliveries are noted again", "push-noted")
 FILES = Trouble("critical", "files were taken away", "files-missing", "the files are back", "files-are-back")
+CLOCK = Trouble(
+    "error", "the clock of this machine cannot be read", "clock-unreadable", "the clock can be read", "clock-readable"
+)
 UPKEEP = Trouble(
     "warning", "upkeep of the journal put off", "upkeep-failed", "upkeep works again", "upkeep-works-again"
 )

@@ -1,12 +1,12 @@
 """Wakes the engine when something is due, and moves a manual clock from one due moment to the next."""
 
 import asyncio
-from datetime import UTC, datetime
 
 from duenotice.clock import MICROS, Instant, ManualClock, SystemClock, micros_of, seconds
 from duenotice.domain.commands import DisableScopes, MakeUpForAbsence, MarkClock, Tick
 from duenotice.domain.due import next_due, window_is_due
 from duenotice.domain.enablement import SILENCE
+from duenotice.domain.notice import LAST_TOLD
 from duenotice.domain.pieces import chunks
 from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.log import report
@@ -32,9 +32,6 @@ _REAL_MARK_EVERY = 600 * MICROS
 
 _TRY_AGAIN = 0.5
 """Real seconds between tries when nothing can be stored: once it can, what is due starts within a second."""
-
-_LAST_MOMENT = datetime(9990, 1, 1, tzinfo=UTC)
-"""A manual clock goes no further: behind it there are dates for notices, windows and what else comes later."""
 
 _MOST_ROUNDS = 5
 """Rounds of making up for an absence; one is enough unless commits become slower and slower."""
@@ -101,7 +98,7 @@ class Ticker:
     def end_of(self, micros: int) -> Instant:
         """The time when this much time has passed."""
         now = self._told_clock().now()
-        if micros_of(_LAST_MOMENT - now.at) < micros:
+        if micros_of(LAST_TOLD - now.at) < micros:
             raise Refused("That time is too far in the future.", hint="Let less time pass.")
         return now.after(micros)
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from duenotice import clock as clock_module
 from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
-from duenotice.clock import MICROS, Alive, Instant, ManualClock, Mark, ScaledClock, SystemClock
+from duenotice.clock import LAST_READABLE, MICROS, Alive, Instant, ManualClock, Mark, ScaledClock, SystemClock
 from duenotice.domain.state import State
 from duenotice.errors import Misconfigured
 from duenotice.journal.memory import MemoryJournal
@@ -124,6 +124,27 @@ async def test_after_a_standstill_it_tells_how_long_that_was(
     assert clock.now().steady == 0
     assert journal.alive in (None, Alive("boot-1", 0))
     assert [(line["action"], line["seconds"]) for line in logged] == [("stood-still", 40.0)]
+
+
+@in_loop
+async def test_a_clock_that_cannot_be_read_is_told_of_at_once_and_when_it_can_be_read_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the year 2262; not at each beat."""
+    monkeypatch.setattr("duenotice.bootstrap.timekeeping.EVERY", 0.0)
+    right, shown = NOW.at, [NOW.at, LAST_READABLE, LAST_READABLE, LAST_READABLE]
+    monkeypatch.setattr("duenotice.bootstrap.timekeeping.wall", lambda: shown.pop(0) if shown else right)
+    beat = Heartbeat(MemoryJournal(), SystemClock(), nobody_is_told)
+    with capture_logs() as logged:
+        beat.start()
+        await once(lambda: len(logged) > 1)
+        beat.stop()
+    assert [(line["action"], line["log_level"]) for line in logged] == [
+        ("clock-unreadable", "error"),
+        ("clock-readable", "info"),
+    ]
+    assert "beyond the year 2262" in logged[0]["error"]
+    assert "NTP" in logged[0]["hint"]
 
 
 @in_loop

@@ -1,17 +1,23 @@
 """`decide` answers every command there is, and changes nothing."""
 
+from contextlib import suppress
+from datetime import timedelta
+
 import pytest
 
-from duenotice.clock import Mark
+from duenotice.clock import LAST_MOMENT, Instant, Mark
 from duenotice.domain import commands as c
+from duenotice.domain.apply import apply
 from duenotice.domain.decide import decide
-from duenotice.domain.event import EventType
+from duenotice.domain.due import next_due
+from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import EventsPolicy
+from duenotice.domain.notice import LAST_TOLD
 from duenotice.domain.snapshot import take
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import ClockMarked
-from duenotice.errors import DuenoticeError, NotFound
+from duenotice.domain.transitions import ClockMarked, EventRaised
+from duenotice.errors import DuenoticeError, NotFound, Refused
 from tests.unit.domain.build import (
     NOW,
     POLICY,
@@ -26,6 +32,7 @@ from tests.unit.domain.build import (
     maintain,
     schedule,
     started,
+    tick,
 )
 
 MARK = Mark(NOW.at, NOW.steady)
@@ -95,6 +102,29 @@ def test_deciding_changes_nothing_however_often(command: c.Command) -> None:
     first, second = (decide(state, command, NOW.after(900 * SECOND), POLICY) for _ in range(2))
     assert take(state) == before
     assert first == second
+
+
+@pytest.mark.parametrize("left", [0, 1, 900, 40_000])
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
+def test_near_the_end_of_all_dates_it_is_decided_or_refused_with_a_sentence(command: c.Command, left: int) -> None:
+    """So many seconds before: a wrong clock breaks no rule, and promises no notice that is not given (S2)."""
+    state = listening()
+    maintain(state, "Front_IN_0", number=4)
+    far = Instant(LAST_MOMENT - timedelta(seconds=left), NOW.steady)
+    with suppress(DuenoticeError):
+        for change in decide(state, command, far, POLICY):
+            assert not isinstance(change, EventRaised) or change.event.phase is Phase.STARTED
+            apply(state, change)
+    tick(state, far)
+    assert next_due(state, far.steady, far.at) is None or next_due(state, far.steady, far.at) != far.steady
+
+
+def test_what_tells_vms_of_a_time_is_refused_when_there_are_no_dates_left() -> None:
+    far = Instant(LAST_TOLD, NOW.steady)
+    for command in (c.DegradeHost("host-2", 3600 * SECOND, SEED), c.EvictVm(id_of(9), "spot")):
+        assert decide(listening(), command, Instant(LAST_TOLD - timedelta(seconds=1), NOW.steady), POLICY)
+        with pytest.raises(Refused, match="the year 9990: there are no dates left"):
+            decide(listening(), command, far, POLICY)
 
 
 def test_the_commands_above_are_all_there_are() -> None:
