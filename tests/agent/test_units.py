@@ -10,7 +10,7 @@ from tests.programs import require_program
 
 UNITS = Path(__file__).parents[2] / "packaging" / "systemd"
 EXPOSURE = {
-    "duenotice-agent.service": 30,
+    "duenotice-agent.service": 37,
     "duenotice-agent-unprivileged.service": 15,
     "duenotice-node.service": 18,
     "duenotice-follower.service": 18,

@@ -117,14 +117,14 @@ def psql(connection: str, query: str) -> str:
 
 
 @contextlib.contextmanager
-def postgresql(*options: str) -> Iterator[str]:
-    """One server, with settings such as fsync=off; how to connect to it."""
+def postgresql(*options: str, port: int = 5432) -> Iterator[str]:
+    """One server, with settings such as fsync=off; how to connect to it by its socket."""
     require_postgresql()
     with folder_of_postgres() as folder:
         make_data(folder)
         server = [f"{BINARIES}/postgres", "-D", f"{folder}/data", "-k", str(folder), "-c", "listen_addresses="]
-        server += [word for option in options for word in ("-c", option)]
-        connection = f"host={folder} user=postgres dbname=postgres"
+        server += [word for option in (f"port={port}", *options) for word in ("-c", option)]
+        connection = f"host={folder} port={port} user=postgres dbname=postgres"
         with as_postgres(folder, *server):
             wait_until(lambda: answers(connection))
             yield connection

@@ -28,11 +28,14 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount --bind "$FOLDER" "$FOLDER"
 mount -t tmpfs tmpfs /run
 mkdir -p /run/systemd/system
+ln -s "$FOLDER/run/systemd/inaccessible" /run/systemd/inaccessible # where units of root look for it
+for place in $OWN; do mount -t tmpfs -o mode=1777 tmpfs "$place"; done
 findmnt --raw --noheadings --output TARGET | while read -r place; do
-    case $place in "$FOLDER"|/run|/proc|/sys/fs/cgroup) continue ;; esac
+    case " $FOLDER /run /proc /sys/fs/cgroup $OWN " in *" $place "*) continue ;; esac
     mount -o remount,bind,ro "$place" 2>/dev/null || true
 done
 for place in / /tmp /var/tmp /etc /var/log /dev "$OUTSIDE"; do
+    case " $OWN " in *" $place "*) [ "$(stat --file-system --format=%T "$place")" = tmpfs ] && continue ;; esac
     if touch "$place/.must-fail" 2>/dev/null; then rm "$place/.must-fail"; exit 9; fi
 done
 [ "$(cat /proc/self/cgroup | grep '^0::')" = 0::/ ] || exit 9
@@ -70,7 +73,7 @@ class PrivateSystemd:
     def show(self, unit: str, what: str = "ActiveState") -> str:
         """A property of a unit."""
         path = self._busctl("call", "org.freedesktop.systemd1.Manager", "LoadUnit", "s", unit).split('"')[1]
-        kind = "Service" if what == "MainPID" else "Unit"
+        kind = "Service" if what in ("MainPID", "ControlGroup") else "Unit"
         answer = self._busctl("get-property", f"org.freedesktop.systemd1.{kind}", what, path=path)
         return answer.split(maxsplit=1)[1].strip().strip('"')
 
@@ -91,8 +94,8 @@ class PrivateSystemd:
 
 
 @contextlib.contextmanager
-def private_systemd(folder: Path, units: dict[str, str]) -> Iterator[PrivateSystemd]:
-    """Run it with these units until the block ends."""
+def private_systemd(folder: Path, units: dict[str, str], own: tuple[str, ...] = ()) -> Iterator[PrivateSystemd]:
+    """Run it with these units until the block ends; the folders `own` are empty in there, and may be written."""
     for program, package in (("unshare", "util-linux"), ("systemctl", "systemd"), ("dbus-daemon", "dbus")):
         require_program(program, package)
     require_program("/usr/lib/systemd/systemd", "systemd")
@@ -103,7 +106,7 @@ def private_systemd(folder: Path, units: dict[str, str]) -> Iterator[PrivateSyst
     (folder / "inner.sh").write_text(_INNER)
     with _control_group(folder.name) as group, (folder / "log").open("w") as log:
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "FOLDER": str(folder), "GROUP": str(group)}
-        environment["OUTSIDE"] = str(folder.parent)
+        environment |= {"OUTSIDE": str(folder.parent), "OWN": " ".join(own)}
         command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", _OUTER]
         with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
             try:
