@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from duenotice.agent import agent, ledger, logs
+from duenotice.agent import agent, ledger, logs, ports
 from duenotice.agent.handlers import hook, processes
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
@@ -80,6 +80,17 @@ def _signal(group: int, number: int) -> None:
     starter().signal_program(group, number)
 
 
+class _Port:
+    """A port of an agent; nobody in the world asks at it."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+async def _serve(*_: object) -> _Port:
+    return _Port()
+
+
 class _Silence:
     """Standard error of an agent."""
 
@@ -111,6 +122,7 @@ def agents_border() -> Iterator[None]:
             (processes, "_Ear", _Ear),
             (processes, "_start", _start),
             (processes, "_signal", _signal),
+            (ports, "serve", _serve),
             (hook, "require_trusted", lambda path: None),
             (logs, "_form", _heard),
             (logs, "sys", SimpleNamespace(stderr=_Silence())),
