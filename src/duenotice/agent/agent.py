@@ -178,14 +178,14 @@ class Agent:
 
     def problems(self) -> list[Problem]:
         """All that is wrong now, or was a short while ago (S32)."""
-        now, recorder = wall(), self.recorder
+        view, recorder = self.view(), self.recorder
         cases, unrecorded = self.shown()
-        found = list(of_cases(cases.values(), now))
+        found = list(of_cases(cases.values(), view))
         if recorder.failure:
             names = [f"{cases[each].event.type} {each[:8]}" for each in sorted(unrecorded)]
             missing = f" Nothing is done about {', '.join(names)}." if names else ""
             found.append(Problem("disk", f"Nothing can be recorded.{missing} {recorder.failure}", "df, dmesg"))
-        if recorder.lost_at is not None and now < later(recorder.lost_at, RECENT):
+        if recorder.lost_at is not None and view.now < later(recorder.lost_at, RECENT):
             at = recorder.lost_at.isoformat(timespec="seconds")
             hint = "Find out who moves, removes or changes files in the state directory."
             found.append(Problem("ledger", f"The ledger was gone or changed at {at}; it was written again.", hint))
@@ -193,7 +193,7 @@ class Agent:
             what = f"{', '.join(lost)} must put something back, and is not in agent.toml."
             found.append(Problem("stuck", what, "Add it again, and reload the agent."))
         found += [each for each in (self.name.problem(), self._drill_problem) if each is not None]
-        return [*found, *self._service_problems(now), *self._ports.problems()]
+        return [*found, *self._service_problems(view.now), *self._ports.problems()]
 
     def _service_problems(self, now: datetime) -> Iterator[Problem]:
         hint = "Look at the agent's log. Ask from this VM: duenotice agent check --online."

@@ -16,6 +16,10 @@ RESERVE = 2.0
 """Seconds of the notice that handlers cannot use: they are for asking peers and for the approval (H07)."""
 
 
+LOOK_AGAIN = 10.0
+"""Seconds from the end of a handler's work until it may be looked at again."""
+
+
 class ApprovalPolicy(NamedTuple):
     """When to approve; `keep` of `group` must stay in service."""
 
@@ -209,11 +213,16 @@ def _next_handler(case: Case, rule: HandlerRule, view: PlanView) -> HandlerSpec 
 
 
 def _looks(event_id: str, case: Case, rule: HandlerRule, view: PlanView) -> Iterator[Step]:
-    """Once all is prepared, somebody may undo it before the event starts (S12)."""
+    """Once all is prepared, somebody may undo it before the event starts (S12).
+
+    What is undone at once, each time, is prepared again only so often.
+    """
     if notice_left(case, view.now) <= 0:
         return
     for name in rule.handlers:
-        if view.handlers[name].looks and case.works[name].state == "prepared" and not case.works[name].skipped:
+        work = case.works[name]
+        is_due = work.state == "prepared" and (view.now - work.at).total_seconds() >= LOOK_AGAIN
+        if view.handlers[name].looks and is_due and not work.skipped:
             yield LookAgain(event_id, name)
 
 

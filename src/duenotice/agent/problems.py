@@ -1,11 +1,12 @@
 """What is wrong, in words: for the log, `agent status`, `/status` and the metrics, so that all say the same (S32)."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from duenotice.agent.cases import Case
 from duenotice.agent.logs import log
+from duenotice.agent.plan import PlanView, has_held_enough
 from duenotice.clock import later, monotonic
 from duenotice.plain_text import one_line
 from duenotice.sd_notify import sd_notify
@@ -40,23 +41,26 @@ class Problem(NamedTuple):
     handler: str = ""
 
 
-def of_cases(cases: Iterable[Case], now: datetime) -> Iterator[Problem]:
+def of_cases(cases: Iterable[Case], view: PlanView) -> Iterator[Problem]:
     """What is wrong with events, by the ledger alone: also when no agent runs."""
     for case in cases:
         if not case.drill:
-            yield from _of_case(case, now)
+            yield from _of_case(case, view)
 
 
-def _of_case(case: Case, now: datetime) -> Iterator[Problem]:
+def _of_case(case: Case, view: PlanView) -> Iterator[Problem]:
     event_id = case.event.event_id
     name = f"{case.event.type} {event_id[:8]}"
-    if case.unprepared_at is not None and (not case.is_closed or now < later(case.unprepared_at, RECENT)):
+    if case.unprepared_at is not None and (not case.is_closed or view.now < later(case.unprepared_at, RECENT)):
         what = f"{name}: not all was prepared: {case.unprepared}"
         yield Problem("unprepared", what, "duenotice agent events says what each handler did.", event_id)
     for handler, work in case.works.items():
         if case.returning and work.is_stuck:
+            what = f"{name}: {handler} cannot put back: {work.reason}"
+            if handler in view.handlers and has_held_enough(work, view.handlers[handler], view):
+                what = f"{what.rstrip('.')}. The others have not waited for it any longer."
             hint = f"Repair it; it is tried again. Or: duenotice agent retry|skip {event_id} {handler}."
-            yield Problem("stuck", f"{name}: {handler} cannot put back: {work.reason}", hint, event_id, handler)
+            yield Problem("stuck", what, hint, event_id, handler)
         elif not case.returning and work.has_failed:
             hint = f"While notice is left: duenotice agent retry|skip {event_id} {handler}."
             yield Problem("failed", f"{name}: {handler} has failed: {work.reason}", hint, event_id, handler)

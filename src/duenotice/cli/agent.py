@@ -237,7 +237,8 @@ def _require_running(directory: Path) -> None:
     from duenotice.agent.ledger import is_taken
     from duenotice.errors import NotFound
 
-    if directory.exists() and os.access(directory, os.R_OK) and not is_taken(directory):
+    may_look = not os.path.lexists(directory) or os.access(directory, os.R_OK)
+    if may_look and not is_taken(directory):
         raise NotFound(f"No agent is running on {directory}.", hint="Start it, or name its --state-dir.")
 
 
@@ -246,6 +247,7 @@ def _state(config: Path, directory: Path) -> CaseFields:
     from duenotice.agent.asking import ask_status
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import is_taken, read_cases
+    from duenotice.agent.plan import PlanView
     from duenotice.agent.ports import cases_json
     from duenotice.agent.problems import Problem, of_cases
     from duenotice.clock import wall
@@ -265,8 +267,9 @@ def _state(config: Path, directory: Path) -> CaseFields:
         if listen is None or isinstance(error, Damaged):
             raise
         return {"running": True, **_ask_port(listen)}
-    problems = [each._asdict() for each in (*silent, *of_cases(cases.values(), wall()))]
-    return {"running": is_running, "problems": problems, "events": cases_json(cases, wall())}
+    view = PlanView("", "", wall())
+    problems = [each._asdict() for each in (*silent, *of_cases(cases.values(), view))]
+    return {"running": is_running, "problems": problems, "events": cases_json(cases, view.now)}
 
 
 def _ask_port(listen: tuple[str, int]) -> CaseFields:
