@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from duenotice.agent import agent, ledger, logs
+from duenotice.agent import agent, ledger, logs, ports
 from duenotice.agent.handlers import hook, processes, supervisor
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
@@ -95,6 +95,17 @@ def _signal(pid: int, number: int) -> None:
     starter().signal_program(pid, number)
 
 
+class _Port:
+    """A port of an agent; nobody in the world asks at it."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+async def _serve(*_: object) -> _Port:
+    return _Port()
+
+
 class _Silence:
     """Standard error of an agent."""
 
@@ -124,6 +135,7 @@ def agents_border() -> Iterator[None]:
             (ledger, "time", calls),
             (ledger, "sync_directory", calls.sync_directory),
             (processes, "_start", _start),
+            (ports, "serve", _serve),
             (hook, "require_trusted", lambda path: None),
             (logs, "_form", _heard),
             (logs, "sys", SimpleNamespace(stderr=_Silence())),

@@ -113,7 +113,7 @@ def test_the_agent_shows_a_hostile_event_escaped(tmp_path: Path):
     for done in shown.values():
         assert RAW.findall(done.out + done.err) == []
         assert ESC in done.out
-    (case,) = shown["json"].json()
+    (case,) = json.loads(shown["json"].out)["events"]
     assert (case["description"], case["resources"]) == (WIRE, ["vm-0", WIRE])
 
 

@@ -235,17 +235,18 @@ def test_a_drill_needs_an_agent(tmp_path: Path):
 
 
 def test_status_shows_what_is_coming_and_what_was_done(node: Node, tmp_path: Path):
-    """As a table and as JSON, from the ledger; it says when no agent runs."""
+    """As a table and as JSON; it says when no agent runs."""
     with machine(node, tmp_path, "never") as agent:
         agent.start()
         in_20_minutes = datetime.now(UTC) + timedelta(minutes=20, seconds=30)  # half a minute before it is 19, or 21
         event_id = node.schedule("Reboot", "vm-0", not_before=in_20_minutes.isoformat()).upper()
         agent.until(lambda: "prepared" in agent.whats)
-        (row,) = agent_command(agent, "status", "-o", "json").json()
+        # The node's clock stands still, so after some seconds the agent says that its own one differs.
+        (row,) = json.loads(agent_command(agent, "status", "-o", "json").out)["events"]
         assert (row["event_id"], row["state"], row["coming"]) == (event_id, "prepared", True)
         assert 20 * 60 <= row["seconds_left"] < 21 * 60
         table = agent_command(agent, "status")
-        assert "drain:prepared" in table.out and "in 20m" in table.out and table.err == ""
+        assert "drain:prepared" in table.out and "in 20m" in table.out
         agent.kill()
         alone = agent_command(agent, "status")
         assert (alone.code, "drain:prepared" in alone.out) == (3, True)

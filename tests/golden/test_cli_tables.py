@@ -137,6 +137,7 @@ STORY = (
 )
 ELSEWHERE = {
     "agent check": "tests/unit/agent/test_check.py",
+    "agent events": "tests/agent",
     "agent status": "tests/agent",
     "azure profile": "tests/acceptance/test_M_azure.py",
     "check": "tests/testkit",

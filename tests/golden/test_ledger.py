@@ -11,7 +11,6 @@ from msgspec import structs
 
 from duenotice.agent.cases import Case, Cases, LedgerRecord, What, Work, apply, snapshot
 from duenotice.agent.drill import Drill, current, inject
-from duenotice.agent.handlers.readiness import Switch
 from duenotice.agent.ledger import NAME, encode, read_cases, read_ledger
 from duenotice.wire.seen_document import SeenEvent
 from tests.golden.compare import assert_golden, assert_same_as_golden, golden
@@ -42,6 +41,10 @@ STORY = [
     LedgerRecord("prepared", ID, NOON, "boot-1", "units", CONTENT),
     LedgerRecord("preparing", ID, NOON, "boot-1", "hook", CONTENT),
     LedgerRecord("failed", ID, NOON, "boot-1", "hook", CONTENT, "exit 1"),
+    LedgerRecord("undone", ID, NOON, "boot-1", "units", reason="web.service was started"),
+    LedgerRecord("again", ID, NOON, "boot-1", "hook", CONTENT),
+    LedgerRecord("skipped", ID, NOON, "boot-1", "hook", CONTENT, "a person has asked for it"),
+    LedgerRecord("unprepared", ID, NOON, "boot-1", reason="units was undone."),
     LedgerRecord("approved", ID, NOON, "boot-1", content=CONTENT),
     LedgerRecord("returning", ID, NOON, "boot-2", reason="rebooted"),
     LedgerRecord("recovering", ID, NOON, "boot-2", "hook", CONTENT),
@@ -107,29 +110,21 @@ def test_a_ledger_that_was_written_is_read_as_it_was(tmp_path: Path) -> None:
 
 def beside(path: Path) -> dict[str, str]:
     """The small files, as the agent writes them."""
-    switch = Switch()
-    switch.keep_in(path / "drained.json")
-    for reason in ("event B", "event A"):
-        switch.drain(reason)
     inject(path, DRILL)
     return {file.name: file.read_text() for file in sorted(path.iterdir())}
 
 
-DRILL: Drill = full(Drill)
+DRILL: Drill = structs.replace(full(Drill), event_id="DRILL-1")
 
 
 def test_the_files_beside_the_ledger_are_those_that_were(tmp_path: Path) -> None:
-    """Why the machine is not ready, and the drill that is asked for."""
+    """The drill that is asked for."""
     assert_golden(BESIDE_FILE, "".join(f"{name} {text}\n" for name, text in beside(tmp_path).items()))
 
 
 def test_files_that_were_written_are_read_as_they_were(tmp_path: Path) -> None:
-    """Both."""
     for line in golden(BESIDE_FILE).splitlines():
         name, _, text = line.partition(" ")
         (tmp_path / name).write_text(text)
-    switch = Switch()
-    switch.keep_in(tmp_path / "drained.json")
-    assert switch.reasons == ["event A", "event B"]
     assert current(tmp_path, {}) == DRILL
     assert json.loads((tmp_path / "drill.json").read_text())["event_id"] == DRILL.event_id

@@ -102,6 +102,6 @@ def test_the_agent_prints_the_metrics_that_it_did() -> None:
         apply(cases, each)
     counters = Counters()
     counters.records = Counter({(what, "units"): 1 for what in agent.LABELS["outcome"]} | {("approved", ""): 1})
-    text = agent.metrics(cases, counters, NOON + timedelta(seconds=1), True, NOON)
+    text = agent.metrics(agent.AgentFacts(cases, drained=True, heard_at=NOON), counters, 1, NOON + timedelta(seconds=1))
     assert names(text) == {f"{agent.PREFIX}{name}" for name in agent.METRICS}
     assert_golden("metrics_agent.txt", plain(text))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from duenotice.agent.handlers.base import Occasion
 from duenotice.agent.handlers.loading import load
@@ -67,6 +67,12 @@ def prepare(kind: str, notes: dict[str, Any], **keys: Any) -> None:
 def recover(kind: str, notes: dict[str, Any], **keys: Any) -> None:
     """Load it afresh, as after a restart of the agent, and recover."""
     asyncio.run(load("it", kind, keys).recover(occasion(notes)))
+
+
+def undone(kind: str, notes: dict[str, Any], **keys: Any) -> str:
+    """Load it afresh, and ask what of its work was undone."""
+    said: str = asyncio.run(cast(Any, load("it", kind, keys)).undone(occasion(notes)))
+    return said
 
 
 async def prepare_killed(kind: str, notes: dict[str, Any], count: int, written: bool, **keys: Any) -> bool:

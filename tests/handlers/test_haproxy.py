@@ -17,6 +17,7 @@ from tests.handlers.occasions import (
     prepare,
     prepare_killed,
     recover,
+    undone,
     wait_until,
 )
 
@@ -43,6 +44,19 @@ def test_it_drains_and_puts_back(balancer, way):
     recover("haproxy", notes, **keys)
     recover("haproxy", notes, **keys)
     assert balancer.serving() == {"web-0", "web-1"}
+
+
+def test_it_sees_that_a_server_has_its_traffic_back(balancer):
+    """HAProxy forgets what the socket told it when it is reloaded; a server that is taken out altogether stays out."""
+    keys, notes = _keys(balancer), NOTES()
+    prepare("haproxy", notes, **keys)
+    assert undone("haproxy", notes, **keys) == ""
+    balancer.command("set server web/web-0 state maint")
+    assert undone("haproxy", notes, **keys) == ""
+    balancer.command("set server web/web-0 state ready")
+    assert undone("haproxy", notes, **keys) == "web/web-0 takes new sessions again"
+    prepare("haproxy", notes, **keys)
+    assert undone("haproxy", notes, **keys) == ""
 
 
 def test_requests_in_flight_finish(balancer):

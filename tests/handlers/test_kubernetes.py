@@ -14,7 +14,16 @@ from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.kubernetes import TAINT
 from duenotice.agent.handlers.loading import load
 from tests.handlers.kubernetes_api import NODE, TOKEN, Cluster, pod
-from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, wait_until
+from tests.handlers.occasions import (
+    NOTES,
+    cancelled_when,
+    occasion,
+    prepare,
+    prepare_killed,
+    recover,
+    undone,
+    wait_until,
+)
 
 DAEMON = pod("logs", ownerReferences=[{"kind": "DaemonSet", "name": "logs", "controller": True}])
 MIRROR = pod("kube-proxy", annotations={"kubernetes.io/config.mirror": "x"})
@@ -53,6 +62,34 @@ def test_the_node_is_emptied_and_opened_again(token):
         for _ in range(2):
             recover("kubernetes", notes, **keys)
             assert cluster.node["spec"] == {"taints": [OTHER_TAINT]}
+
+
+def test_it_sees_that_the_node_was_opened(token):
+    """Somebody has uncordoned it, or has taken our taint away: pods would come again."""
+    notes = NOTES()
+    with running(pod("web-a")) as cluster:
+        keys = {"server": cluster.url, "token_file": token}
+        prepare("kubernetes", notes, **keys)
+        assert undone("kubernetes", notes, **keys) == ""
+        closed = dict(cluster.node["spec"])
+        for opened in ({"unschedulable": None}, {"taints": None}):
+            cluster.node["spec"] = closed | opened
+            assert undone("kubernetes", notes, **keys) == "new pods may come to web-0 again"
+            prepare("kubernetes", notes, **keys)
+            assert undone("kubernetes", notes, **keys) == ""
+
+
+def test_a_node_that_was_opened_and_closed_again_is_opened_at_the_end(token):
+    """Even if somebody else had closed it at first: that was over when it was opened."""
+    notes = NOTES()
+    with running(pod("web-a"), unschedulable=True) as cluster:
+        keys = {"server": cluster.url, "token_file": token}
+        prepare("kubernetes", notes, **keys)
+        del cluster.node["spec"]["unschedulable"]
+        prepare("kubernetes", notes, **keys)
+        assert cluster.node["spec"]["unschedulable"] is True
+        recover("kubernetes", notes, **keys)
+        assert cluster.node["spec"] == {}
 
 
 def test_people_can_read_what_happens(token):

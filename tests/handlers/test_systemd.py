@@ -6,7 +6,7 @@ import pytest
 
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load
-from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, script
+from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, script, undone
 from tests.handlers.private_systemd import PrivateSystemd, private_systemd
 
 pytestmark = pytest.mark.machine
@@ -51,6 +51,15 @@ def test_it_stops_units_and_starts_them_again(systemd):
     for _ in range(2):
         recover("systemd", notes, **keys)
         assert _states(systemd, *BOTH) == ["active", "active"]
+
+
+def test_it_sees_that_a_unit_was_started(systemd):
+    """By a person, or by a unit that wants it."""
+    keys, notes = {"units": BOTH, "systemctl": systemd.systemctl}, NOTES()
+    prepare("systemd", notes, **keys)
+    assert undone("systemd", notes, **keys) == ""
+    systemd.run("StartUnit", BOTH[0], "active")
+    assert undone("systemd", notes, **keys) == f"{BOTH[0]} was started"
 
 
 def test_it_starts_only_what_it_stopped(systemd):

@@ -1,21 +1,25 @@
 """The agent: poll → plan → run → record → approve → recover. It does what the plan says, and decides nothing itself."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from duenotice.agent import drill as drills
-from duenotice.agent.cases import LedgerRecord, unfinished
+from duenotice.agent.cases import Cases, LedgerRecord, apply, fingerprint, unfinished
 from duenotice.agent.config import Config
 from duenotice.agent.foresight import foresee
-from duenotice.agent.logs import complain, log
+from duenotice.agent.handlers.readiness import SWITCH
+from duenotice.agent.levers import pull
+from duenotice.agent.logs import complain, describe, log
+from duenotice.agent.own_name import OwnName
 from duenotice.agent.peers import Asking
 from duenotice.agent.plan import (
+    ApprovalPolicy,
     Approve,
     AskPeers,
+    LookAgain,
     PeerNews,
     PlanView,
     Prepare,
@@ -25,27 +29,36 @@ from duenotice.agent.plan import (
     may_approve,
     plan,
     sight,
+    unprepared,
     woken,
 )
-from duenotice.agent.ports import open_ports
+from duenotice.agent.ports import Ports
+from duenotice.agent.problems import RECENT, Problem, SaidProblems, of_cases
 from duenotice.agent.recorder import Recorder
+from duenotice.agent.rules import rule_for
 from duenotice.agent.tasks import Later, Tasks
 from duenotice.agent.work import HandlerRunner
 from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
-from duenotice.clock import boot_id, wall
-from duenotice.errors import DuenoticeError
+from duenotice.clock import boot_id, later, monotonic, wall
+from duenotice.errors import Conflict, DuenoticeError, Malformed
+from duenotice.wire.duration import span
 from duenotice.wire.seen_document import SeenDocument
 
 TICK = 0.5
 """The agent looks again after this many seconds, even without news: for drills, and for work that begins later."""
 LOOK_AFTER = 5.0
-"""Seconds between two looks at the ledger's file, when nothing is recorded."""
+"""Seconds between two looks at the ledger's file, at the ports and at what is wrong."""
+UNREAD = 60.0
+"""Seconds without a document, or without any try to get one, that are too many."""
+CLOCK_OFF = 5.0
+"""Seconds by which our clock may differ from the service's; the notice left is wrong by as much."""
 QUICK = Backoff(0.5, 2.0)
+AGAIN = Backoff(10.0, 10.0)
+"""Between two looks at what is prepared."""
 ON_ITS_WAY = 0.25
 """Seconds for the answer to an approval, when the event is seen as started; no try is repeated then."""
-NAME_FILE = "vm-name"
 
 
 class Agent:
@@ -55,8 +68,13 @@ class Agent:
         self, config: Config, recorder: Recorder, client: AsyncMetadataClient, directory: Path, dry_run: bool = False
     ) -> None:
         self.recorder, self._client, self.directory, self._dry_run = recorder, client, directory, dry_run
-        self.me = config.metadata.name
+        self.name = OwnName(config.metadata.name, directory, may_write=not dry_run)
         self.boot = boot_id()
+        self._began_at = self._failed_at = monotonic()
+        self._poll_failure = ""
+        self._drill_problem: Problem | None = None
+        self._said = SaidProblems()
+        self._ended_by: Conflict | None = None
         self.document: SeenDocument | None = None
         self.heard_at: datetime | None = None
         self._news: dict[str, PeerNews] = {}
@@ -66,6 +84,7 @@ class Agent:
         self.tasks = Tasks(self.wake)
         self.worker = HandlerRunner(recorder, lambda: self.me, self.boot, self._is_there)
         self.use(config)
+        self._ports = Ports(self, lambda asked: pull(self, asked))
 
     def wake(self) -> None:
         """Look again soon."""
@@ -95,11 +114,29 @@ class Agent:
         """Handlers that have something to put back."""
         return unfinished(self.recorder.cases)
 
+    @property
+    def me(self) -> str:
+        """This VM's name, or nothing as long as it is not known."""
+        return self.name.me
+
+    @property
+    def is_polling(self) -> bool:
+        """Whether polls are made at all, good or bad: if not, only another process helps."""
+        return min(self.seconds_unread, monotonic() - self._failed_at) < UNREAD
+
+    @property
+    def seconds_unread(self) -> float:
+        """For how long no document was read."""
+        unread = self._client.seconds_unread
+        return monotonic() - self._began_at if unread is None else unread
+
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Do everything, until told to stop."""
-        servers = [] if self._dry_run else await open_ports(self)  # a dry run may run beside the real agent
-        background = [asyncio.ensure_future(work) for work in (self._follow(), self._tick(), self._look_after())]
-        await self.recorder.append(*woken(self.recorder.cases, self.view()))
+        if not self._dry_run:  # a dry run may run beside the real agent
+            SWITCH.go_on(self.recorder.cases, self.config.handlers)
+            await self._ports.keep_open()
+        work = (self._follow(), self._tick(), self._look_after(), self.name.follow(self._client, self.wake))
+        background = [asyncio.ensure_future(each) for each in work]
         started()
         try:
             while not self._stopping:
@@ -111,20 +148,72 @@ class Agent:
                 task.cancel()
             await asyncio.wait(background)
             await self.tasks.stop()
-            for server in servers:
-                server.close()
+            self._ports.close()
+        if self._ended_by is not None:
+            raise self._ended_by
+
+    def is_at_work(self, event_id: str, handler: str) -> bool:
+        """Whether the handler works for this event now."""
+        return any(self.tasks.is_running((kind, event_id, handler)) for kind in (Prepare, Recover))
+
+    def hurry(self, event_id: str, handler: str) -> None:
+        """Let the handler make its next try at once."""
+        self.tasks.hurry(lambda key: key[1:] == (event_id, handler))
 
     def view(self) -> PlanView:
         """The world as it is now, as the plan needs it."""
-        config, heard = self.config, self.document is not None
-        return PlanView(self.me, self.boot, wall(), config.rules, config.specs, config.approval, self._news, heard)
+        config, heard = self.config, self.document is not None and bool(self.me)
+        approval = config.approval if self.name.is_sure else ApprovalPolicy("never")
+        return PlanView(self.me, self.boot, wall(), config.rules, config.specs, approval, self._news, heard)
+
+    def shown(self) -> tuple[Cases, set[str]]:
+        """All cases, and which of them the ledger does not have as they are: it cannot be written (S32)."""
+        cases = dict(self.recorder.cases)
+        if not self.recorder.failure or self.document is None or not self.me:
+            return cases, set()
+        unrecorded = list(sight(self.document.events, cases, self.view()))
+        for record in unrecorded:
+            apply(cases, record)
+        return cases, {record.event_id for record in unrecorded}
+
+    def problems(self) -> list[Problem]:
+        """All that is wrong now, or was a short while ago (S32)."""
+        view, recorder = self.view(), self.recorder
+        cases, unrecorded = self.shown()
+        found = list(of_cases(cases.values(), view))
+        if recorder.failure:
+            names = [f"{cases[each].event.type} {each[:8]}" for each in sorted(unrecorded)]
+            missing = f" Nothing is done about {', '.join(names)}." if names else ""
+            found.append(Problem("disk", f"Nothing can be recorded.{missing} {recorder.failure}", "df, dmesg"))
+        if recorder.lost_at is not None and view.now < later(recorder.lost_at, RECENT):
+            at = recorder.lost_at.isoformat(timespec="seconds")
+            hint = "Find out who moves, removes or changes files in the state directory."
+            found.append(Problem("ledger", f"The ledger was gone or changed at {at}; it was written again.", hint))
+        if lost := sorted(self.unfinished - self.config.handlers.keys()):
+            what = f"{', '.join(lost)} must put something back, and is not in agent.toml."
+            found.append(Problem("stuck", what, "Add it again, and reload the agent."))
+        found += [each for each in (self.name.problem(), self._drill_problem) if each is not None]
+        return [*found, *self._service_problems(view.now), *self._ports.problems()]
+
+    def _service_problems(self, now: datetime) -> Iterator[Problem]:
+        hint = "Look at the agent's log. Ask from this VM: duenotice agent check --online."
+        if not self.is_polling:
+            yield Problem("polls", "No poll was made for more than a minute: it would not learn of events.", hint)
+        elif self.seconds_unread > UNREAD:
+            what = "No document was read for more than a minute: it would not learn of events."
+            yield Problem("polls", f"{what} {self._poll_failure}", hint)
+        ahead = self._client.service_ahead(now)
+        if ahead is not None and abs(ahead) > CLOCK_OFF:
+            how = "behind" if ahead > 0 else "ahead of"
+            what = f"This machine's clock is {span(ahead)} {how} the service, so the notice left is wrong by as much."
+            yield Problem("clock", what, "Use NTP to keep it correct.")
 
     async def _turn(self) -> None:
         """One round: see what is new, plan, and start the steps."""
         try:
             await self._look()
         except DuenoticeError as error:  # the ledger cannot be written: begin nothing that could not be recorded
-            complain("ledger-failed", error)
+            self._end_if_taken(error)
             return
         if self._dry_run:
             self._foretell()
@@ -137,25 +226,52 @@ class Agent:
             self._start(step)
 
     async def _look(self) -> None:
-        if self.document is not None:
-            await self.recorder.append(*sight(self.document.events, self.recorder.cases, self.view()))
+        cases, view = self.recorder.cases, self.view()
+        await self.recorder.append(*woken(cases, view))
+        if view.heard and self.document is not None:
+            news = list(sight(self.document.events, cases, view))
+            left_alone = [each for each in news if self._is_new_and_left_alone(each)]
+            await self.recorder.append(*news)
+            for each in left_alone:
+                log("left-alone", event_id=each.event_id, reason="no rule matches this event, so nothing is prepared")
         if self.me:
-            drill = drills.current(self.directory, self.recorder.cases)
-            events = drills.drilled(drill, self.recorder.cases, self.view())
-            await self.recorder.append(*sight(events, self.recorder.cases, self.view(), drill=True))
+            events = drills.drilled(self._drill(), cases, view)
+            await self.recorder.append(*sight(events, cases, view, drill=True))
+        await self.recorder.append(*unprepared(cases, view))
 
-    def _is_withdrawn(self, key: tuple[type, str]) -> bool:
-        """Whether the step is for an event that is gone, or approves what may not be approved any more (S12)."""
-        kind, event_id = key[:2]
+    def _is_new_and_left_alone(self, news: LedgerRecord) -> bool:
+        if news.seen is None or rule_for(self.config.rules, news.seen) is not None:
+            return False
+        known = self.recorder.cases.get(news.event_id)
+        return known is None or known.is_closed or known.content != fingerprint(news.seen)
+
+    def _drill(self) -> drills.Drill | None:
+        try:
+            drill = drills.current(self.directory, self.recorder.cases)
+        except Malformed as error:
+            self._drill_problem = Problem("file", error.message, error.hint)
+            return None
+        self._drill_problem = None
+        return drill
+
+    def _is_withdrawn(self, key: tuple[Any, ...]) -> bool:
+        """Whether the step is for an event that is gone, approves what may not be approved any more (S12), or was
+        skipped."""
+        kind, event_id, handler = key
         case = self.recorder.cases.get(event_id)
-        if case is None or case.returning:
-            return kind is not Recover
+        if case is None:
+            return True
+        work = case.works.get(handler)
+        if case.returning:
+            return kind is not Recover or (work is not None and work.state == "recovered")
+        if kind is Prepare:
+            return work is not None and work.skipped and work.content == case.content
         return kind is Approve and not may_approve(case, self.view())
 
     def _still_approves(self, event_id: str) -> bool:
         """By the last document too: it may not be recorded yet, if the disk cannot be written (S12)."""
         case, events = self.recorder.cases.get(event_id), () if self.document is None else self.document.events
-        return case is not None and case.event in events and not self._is_withdrawn((Approve, event_id))
+        return case is not None and case.event in events and not self._is_withdrawn((Approve, event_id, ""))
 
     def _is_there(self, event_id: str) -> bool:
         """Whether the event of a case is in the last document; one of a drill is in none."""
@@ -170,6 +286,8 @@ class Agent:
                 self.tasks.start(_key(step), lambda: self.worker.prepare(step))
             case Recover():
                 self.tasks.start(_key(step), lambda: self.worker.recover(step))
+            case LookAgain():
+                self.tasks.start(_key(step), lambda: self._look_again(step), AGAIN)
             case AskPeers():
                 self.tasks.start(_key(step), lambda: self._ask(step), Backoff(1.0, 1.0))
             case Approve():
@@ -188,10 +306,17 @@ class Agent:
                 for foreseen in foresee(case, view):
                     log("would", step=foreseen.step, event_id=event_id, **foreseen.details)
 
+    async def _look_again(self, step: LookAgain) -> None:
+        if not (undone := await self.worker.look_again(step)):
+            raise Later
+        case = self.recorder.cases[step.event_id]
+        made = LedgerRecord("undone", step.event_id, wall(), self.boot, step.handler, reason=undone, drill=case.drill)
+        await self.recorder.append(made)
+
     async def _ask(self, step: AskPeers) -> None:
         assert self.config.peers is not None
         content = self.recorder.cases[step.event_id].content
-        news = await Asking(self.config.peers, self.config.peer_key).ask(step, content)
+        news = await Asking(self.config.peers, self.config.peer_keys).ask(step, content)
         self._news = {event_id: old for event_id, old in self._news.items() if event_id in self.recorder.cases}
         self._news[step.event_id] = news
         if any(isinstance(each, AskPeers) and each == step for each in plan(self.recorder.cases, self.view())):
@@ -226,7 +351,6 @@ class Agent:
         """Read documents for ever; an error is never a document (S14)."""
         while True:
             try:
-                await self._learn_name()
                 async for document in self._client.watch(self._poll_failed):
                     self.document, self.heard_at = document, wall()
                     self.recorder.counters.documents += 1
@@ -237,31 +361,28 @@ class Agent:
                 complain("metadata-unusable", error)
             await asyncio.sleep(1.0)
 
-    async def _learn_name(self) -> None:
-        """Our name: as configured, or as the service says. For the way back the last known name is enough."""
-        if self.config.metadata.name:
-            return
-        remembered = self.directory / NAME_FILE
-        if not self.me and remembered.exists():
-            self.me = remembered.read_text()
-        self.me = await self._client.instance_name()
-        if not self._dry_run:
-            with suppress(OSError):  # a full disk must not stop us from listening
-                remembered.write_text(self.me)
-        log("name-learned", vm=self.me)
-
     def _poll_failed(self, error: MetadataError) -> None:
+        self._failed_at, self._poll_failure = monotonic(), describe(error)
         self.recorder.counters.poll_errors += 1
         complain("poll-failed", error)
 
     async def _look_after(self) -> None:
-        """See that the ledger is still there, also when nothing is to be recorded (S32)."""
+        """See what is wrong, also when nothing is to be recorded, and say it (S32)."""
         while True:
             await asyncio.sleep(LOOK_AFTER)
             try:
                 await self.recorder.look_after()
             except DuenoticeError as error:
-                complain("ledger-failed", error)
+                self._end_if_taken(error)
+            if not self._dry_run:
+                await self._ports.keep_open()
+            self._said.say(self.problems())
+
+    def _end_if_taken(self, error: DuenoticeError) -> None:
+        """Another agent has our directory: of two that act, one must end (S12)."""
+        if isinstance(error, Conflict):
+            self._ended_by = error
+            self.stop()
 
     async def _tick(self) -> None:
         while True:

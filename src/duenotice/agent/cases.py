@@ -30,6 +30,10 @@ What = Literal[
     "prepared",
     "failed",
     "note",
+    "undone",
+    "again",
+    "skipped",
+    "unprepared",
     "approved",
     "returning",
     "recovering",
@@ -48,10 +52,17 @@ class Work(Struct, frozen=True):
     tries: int = 1
     reason: str = ""
     notes: dict[str, Any] = {}
+    skipped: bool = False
+    """Whether a person has said that the event need not wait for it (`agent skip`)."""
 
     @property
     def is_settled(self) -> bool:
-        return self.state in ("prepared", "failed")
+        return self.skipped or self.state in ("prepared", "failed")
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has failed to prepare, and nobody has said that this does not matter."""
+        return self.state == "failed" and not self.skipped
 
     @property
     def is_stuck(self) -> bool:
@@ -70,6 +81,9 @@ class Case(Struct, frozen=True):
     approved: str = ""
     """The content that was approved."""
     approved_at: datetime | None = None
+    unprepared: str = ""
+    """What was not done when the event started, or its notice was over."""
+    unprepared_at: datetime | None = None
     returning: str = ""
     """Why the way back began: `gone` or `rebooted`."""
     works: dict[str, Work] = {}
@@ -168,6 +182,28 @@ def _now(state: Literal["prepared", "failed", "recovering", "recovered"]) -> Cal
     return change
 
 
+def _again(case: Case, record: LedgerRecord) -> Case:
+    """What was done does not count any more: prepare again, or try at once to put back."""
+    if (work := case.works.get(record.handler)) is None:
+        return case
+    content = work.content if case.returning else ""
+    return _with(case, record, replace(work, content=content, reason=record.reason, skipped=False))
+
+
+def _skipped(case: Case, record: LedgerRecord) -> Case:
+    """On the way out the work counts, for this content. On the way back it is given up."""
+    work = case.works.get(record.handler)
+    if work is None:  # it had not begun, so there is nothing to put back
+        work = Work("recovered", record.content, record.boot, record.at, 0)
+    if case.returning:
+        return _with(case, record, replace(work, state="recovered", at=record.at, reason=record.reason))
+    state: Literal["failed", "prepared", "recovered"] = "failed"  # what it had begun is still put back later
+    if work.state in ("prepared", "recovered"):
+        state = work.state
+    made = replace(work, state=state, content=record.content, at=record.at, reason=record.reason, skipped=True)
+    return _with(case, record, made)
+
+
 def _noted(case: Case, record: LedgerRecord) -> Case:
     if (work := case.works.get(record.handler)) is None:
         return case
@@ -187,6 +223,10 @@ _CHANGES: dict[What, Callable[[Case, LedgerRecord], Case]] = {
     "prepared": _now("prepared"),
     "failed": _now("failed"),
     "note": _noted,
+    "undone": _again,
+    "again": _again,
+    "skipped": _skipped,
+    "unprepared": lambda case, record: replace(case, unprepared=record.reason, unprepared_at=record.at),
     "approved": _approved,
     "returning": lambda case, record: replace(case, returning=record.reason),
     "recovering": _now("recovering"),

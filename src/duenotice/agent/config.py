@@ -15,6 +15,7 @@ from duenotice.agent.plan import ApprovalPolicy
 from duenotice.agent.rules import HandlerRule, HandlerSpec
 from duenotice.client.endpoint import chosen_endpoint
 from duenotice.errors import DuenoticeError, Misconfigured, reason
+from duenotice.http_call import parse_url
 from duenotice.settings import parse_listen
 from duenotice.toml import Misfit, Misplaced, TomlFile, misfit, near_miss, shown
 from duenotice.toml import Path as Keys
@@ -32,7 +33,8 @@ class Config(NamedTuple):
     metadata: Metadata
     approval: ApprovalPolicy
     peers: Peers | None
-    peer_key: bytes
+    peer_keys: tuple[bytes, ...]
+    """The first one signs; answers and questions that are signed with any of them are believed."""
     status_listen: tuple[str, int] | None
     rules: tuple[HandlerRule, ...]
     specs: dict[str, HandlerSpec]
@@ -72,7 +74,7 @@ class _Reader:
             top.metadata,
             self._approval(top.approval),
             peers,
-            self._peer_key(peers) if peers else b"",
+            self._peer_keys(peers) if peers else (),
             self._listen(top.status.listen, ("status", "listen")) if top.status.listen else None,
             tuple(self._rule(number, table, top) for number, table in enumerate(top.rules)),
             {name: spec for name, (spec, _) in made.items()},
@@ -132,16 +134,29 @@ class _Reader:
         own = dict(values)
         kind = self._take(own, "kind", str, None, at)
         required = self._take(own, "required", bool, True, at)
-        timeout = self._span(self._take(own, "timeout", str, "1m", at), *at, "timeout")
-        if not timeout:
-            raise self.wrong((*at, "timeout"), "must be more than zero", 'Write it like "30s" or "5m".')
+        timeout, holds = (
+            self._span(self._take(own, key, str, default, at), *at, key)
+            for key, default in (("timeout", "1m"), ("holds", "15m"))
+        )
+        if not timeout or holds is None:
+            key = "holds" if timeout else "timeout"
+            raise self.wrong((*at, key), "must be more than zero", 'Write it like "30s" or "5m".')
+        healthy = self._healthy(own, at)
         try:
-            return HandlerSpec(name, required, timeout), load(name, kind, own)
+            handler = load(name, kind, own)
+            return HandlerSpec(name, required, timeout, holds, hasattr(handler, "undone"), healthy), handler
         except DuenoticeError as error:  # its message begins with the key
             where = self._file.where(error.path if isinstance(error, Misplaced) else at)
             raise Misconfigured(f"{where}: {error.message}", hint=error.hint) from None
 
-    def _take(self, values: dict[str, Any], key: str, kind: type, default: Any, at: Keys) -> Any:
+    def _healthy(self, own: dict[str, Any], at: Keys) -> tuple[str, ...] | str:
+        healthy: tuple[str, ...] | str = self._take(own, "healthy", tuple[str, ...] | str, (), at)
+        with self._at(*at, "healthy"):
+            if isinstance(healthy, str):
+                parse_url(healthy)
+        return healthy
+
+    def _take(self, values: dict[str, Any], key: str, kind: Any, default: Any, at: Keys) -> Any:
         if key not in values and default is None:
             raise self.wrong(at, f"has no {key!r}", f'Add {key} = "…".')
         return self._fit(values.pop(key, default), kind, (*at, key))
@@ -156,7 +171,7 @@ class _Reader:
             raise self.wrong(("approval", "guard", "keep"), problem, "Use at least 1 and fewer than the group has.")
         return ApprovalPolicy(table.policy, guard.group, guard.keep) if guard else ApprovalPolicy(table.policy)
 
-    def _peer_key(self, peers: Peers) -> bytes:
+    def _peer_keys(self, peers: Peers) -> tuple[bytes, ...]:
         at: Keys = ("approval", "peers")
         self._listen(peers.listen, (*at, "listen"))
         if not peers.addresses and "{vm}" not in peers.address:
@@ -164,7 +179,9 @@ class _Reader:
         for key, url in (("address", peers.address), *(("addresses", each) for each in peers.addresses.values())):
             if url and not url.startswith("http://"):
                 raise self.wrong((*at, key), f"{url!r} is not an http:// address", "Peers speak plain HTTP.")
-        return self._secret(Path(peers.key_file), (*at, "key_file"))
+        second = peers.second_key_file
+        others = (self._secret(Path(second), (*at, "second_key_file")),) if second else ()
+        return (self._secret(Path(peers.key_file), (*at, "key_file")), *others)
 
     def _secret(self, file: Path, at: Keys) -> bytes:
         try:

@@ -18,6 +18,7 @@ class Peers(Struct, frozen=True, forbid_unknown_fields=True):
     """How agents ask each other."""
 
     key_file: str
+    second_key_file: str = ""
     listen: str = "0.0.0.0:9707"
     address: str = ""
     addresses: dict[str, str] = {}

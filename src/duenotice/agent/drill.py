@@ -1,6 +1,6 @@
 """A drill: an event that only this machine sees. Handlers run for real; nothing is ever approved for it (S12).
 
-The drill is a file in the state directory: everybody who may write there may start one. It is
+The drill is a file in the state directory, so that it goes on when the agent is started again. It is
 Scheduled until its notice is over or everything is prepared, then Started for a while, then gone. A command that
 follows it reads the agent's ledger.
 """
@@ -8,7 +8,8 @@ follows it reads the agent's ledger.
 import secrets
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,13 +20,17 @@ from duenotice.agent.cases import Case, Cases, LedgerRecord
 from duenotice.agent.ledger import NAME as LEDGER
 from duenotice.agent.ledger import read_cases, read_ledger
 from duenotice.agent.plan import PlanView, is_ready
-from duenotice.clock import monotonic
+from duenotice.clock import LAST_MOMENT, later, monotonic
+from duenotice.errors import Malformed, Unavailable, reason
 from duenotice.wire.seen_document import SeenEvent
 
 NAME = "drill.json"
 LOOK_SECONDS = 0.2
 PATIENCE = 60.0
 """Seconds that recovery may take after the end of the drill."""
+LONGEST = timedelta(days=30)
+"""How long a drill may give notice, and how long it may last."""
+_PREFIX = "DRILL-"
 
 
 class Drill(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,27 +52,65 @@ class Drill(Struct, frozen=True, forbid_unknown_fields=True):
 
 def new_id() -> str:
     """Not a GUID, so that nobody takes it for a real one."""
-    return f"DRILL-{secrets.token_hex(6).upper()}"
+    return f"{_PREFIX}{secrets.token_hex(6).upper()}"
 
 
 def inject(directory: Path, drill: Drill) -> None:
-    """Write the file, so that the agent of this directory sees the drill."""
+    """Write the file, so that the agent sees the drill, also the next one."""
     fresh = directory / f"{NAME}.new"
-    fresh.write_bytes(msgspec.json.encode(drill))
-    fresh.replace(directory / NAME)
+    try:
+        fresh.write_bytes(msgspec.json.encode(drill))
+        fresh.replace(directory / NAME)
+    except OSError as error:
+        what = f"{directory / NAME} cannot be written: {reason(error)}."
+        raise Unavailable(what, hint="Look at the disk and the directory.") from None
+
+
+def remove(directory: Path) -> None:
+    """The drill is over, or is called off."""
+    try:
+        (directory / NAME).unlink(missing_ok=True)
+    except OSError as error:
+        what = f"{directory / NAME} cannot be removed: {reason(error)}."
+        raise Unavailable(what, hint="Look at the disk and the directory.") from None
+
+
+def decode(data: bytes) -> Drill:
+    """A drill that can be played, whatever the bytes are; else an error."""
+    try:
+        drill = msgspec.json.decode(data, type=Drill)
+        _check(drill)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise Malformed(f"This is not a drill that can be played: {error}.", hint="duenotice agent drill") from None
+    return drill
 
 
 def current(directory: Path, cases: Cases) -> Drill | None:
-    """The drill that was asked for, if its file can be read; a drill that is over is removed."""
+    """The drill that was asked for; one that is over is removed. Whatever the file holds, it is a drill or an error."""
     file = directory / NAME
     try:
-        drill = msgspec.json.decode(file.read_bytes(), type=Drill)
-    except (OSError, msgspec.MsgspecError):
+        drill = decode(file.read_bytes())
+    except FileNotFoundError:
         return None
+    except (OSError, Malformed) as error:
+        hint = "Remove it: duenotice agent drill --cancel."
+        raise Malformed(f"{file} cannot be used: {reason(error)}", hint=hint) from None
     if drill.event_id in cases and cases[drill.event_id].is_closed:
-        file.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that is read-only now: it is over all the same
+            file.unlink(missing_ok=True)
         return None
     return drill
+
+
+def _check(drill: Drill) -> None:
+    """Raises a ValueError: its id could be that of a real event, or its times be too late for any clock."""
+    words = (drill.event_id, drill.type, drill.source)
+    if not all(word.isprintable() and 0 < len(word) <= 80 for word in words) or not drill.event_id.startswith(_PREFIX):
+        raise ValueError("its words are odd")
+    if drill.not_before.tzinfo is None or drill.not_before.replace(tzinfo=UTC) > LAST_MOMENT - LONGEST:
+        raise ValueError("its not_before is odd")
+    if not 0.0 <= drill.lasts <= LONGEST.total_seconds():
+        raise ValueError("it lasts for an odd time")
 
 
 def drilled(drill: Drill | None, cases: Cases, view: PlanView) -> list[SeenEvent]:
@@ -76,7 +119,7 @@ def drilled(drill: Drill | None, cases: Cases, view: PlanView) -> list[SeenEvent
     if drill is None or (case is not None and case.returning):
         return []
     start = min(drill.not_before, _prepared_at(case, view) or drill.not_before)
-    if view.now >= start + timedelta(seconds=drill.lasts):
+    if view.now >= later(start, timedelta(seconds=drill.lasts)):
         return []
     return [drill.event(view.now >= start, view.me)]
 

@@ -5,7 +5,19 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from duenotice.agent.cases import Case, Cases, LedgerRecord, What, apply
-from duenotice.agent.plan import Approve, AskPeers, PeerNews, PlanView, Prepare, Recover, Step, Wait, is_ready, plan
+from duenotice.agent.plan import (
+    Approve,
+    AskPeers,
+    LookAgain,
+    PeerNews,
+    PlanView,
+    Prepare,
+    Recover,
+    Step,
+    Wait,
+    is_ready,
+    plan,
+)
 from duenotice.agent.rules import rule_for
 
 
@@ -43,6 +55,8 @@ def _foreseen(step: Step) -> Foreseen:
             return Foreseen("wait", {"until": until.isoformat(timespec="seconds")})
         case Prepare(handler=handler, seconds=seconds):
             return Foreseen("prepare", {"handler": handler, "seconds": round(seconds)})
+        case LookAgain(handler=handler):
+            return Foreseen("look-again", {"handler": handler})
         case AskPeers(ready=ready, in_service=in_service):
             return Foreseen("ask-peers", {"ready": ready, "in_service": in_service})
         case Approve():

@@ -1,8 +1,15 @@
-"""The little HTTP that the agent's two ports speak: one GET per connection, with limits on everything."""
+"""The little HTTP that the agent speaks on its ports and its socket: one request per connection, limits on everything.
+
+When all places are taken, a new connection takes that of the one which has said nothing for the longest time. So
+idle connections, however many, keep no load balancer from its answer.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from duenotice.errors import Misconfigured
@@ -14,58 +21,92 @@ SECONDS = 5.0
 CONNECTIONS = 64
 JSON = "application/json; charset=utf-8"
 _REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
-            503: "Service Unavailable"}  # fmt: skip
+            409: "Conflict", 503: "Service Unavailable"}  # fmt: skip
 
 
 class Request(NamedTuple):
-    """A GET: its target and its headers, names in lower case."""
+    """A request without a body: its target, its headers with names in lower case, and its method (HEAD is GET)."""
 
     target: str
     headers: Mapping[str, str]
+    method: str = "GET"
 
 
-Respond = Callable[[Request], HttpAnswer]
+Respond = Callable[[Request], HttpAnswer | Awaitable[HttpAnswer]]
 
 
-async def serve(address: tuple[str, int], respond: Respond) -> asyncio.Server:
-    """Answer on an address; a caller that is slow or sends too much loses its connection, and nothing else happens."""
-    open_now = 0
+async def serve(where: tuple[str, int] | Path, respond: Respond, methods: tuple[str, ...] = ()) -> asyncio.Server:
+    """Answer on an address, or on a socket file that only we may use; `methods` are allowed besides GET and HEAD.
+
+    A caller that is slow or sends too much loses its connection, and nothing else happens.
+    """
+    allowed = ("GET", "HEAD", *methods)
+    places: dict[asyncio.StreamWriter, None] = {}  # the one that has been silent for the longest time is the first
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal open_now
-        open_now += 1
+        if len(places) >= CONNECTIONS:
+            oldest = next(iter(places))
+            del places[oldest]
+            oldest.transport.abort()
+        places[writer] = None
         try:
-            if open_now <= CONNECTIONS:
-                async with asyncio.timeout(SECONDS):
-                    await _exchange(reader, writer, respond)
+            async with asyncio.timeout(SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                places.pop(writer, None)
+                places[writer] = None
+                writer.write(_encode(await _respond(head, respond, allowed)))
+                await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # only this caller is affected
         finally:
-            open_now -= 1
+            places.pop(writer, None)
             writer.close()
 
+    if isinstance(where, Path):
+        return await asyncio.start_unix_server(answer, sock=_socket_file(where), limit=LARGEST_HEAD)
     try:
-        return await asyncio.start_server(answer, *address, limit=LARGEST_HEAD)
+        return await asyncio.start_server(answer, *where, limit=LARGEST_HEAD)
     except OSError as error:
-        problem = f"Cannot listen on {host_port(address)}: {os.strerror(error.errno or 0)}."
-        raise Misconfigured(problem, hint=listen_hint(address, error)) from None
+        problem = f"Cannot listen on {host_port(where)}: {os.strerror(error.errno or 0)}."
+        raise Misconfigured(problem, hint=listen_hint(where, error)) from None
 
 
-async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, respond: Respond) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    writer.write(_encode(_respond(head, respond)))
-    await writer.drain()
+def _socket_file(path: Path) -> socket.socket:
+    """A new socket with that name, for its owner only. Such a name may have 107 bytes, and a path may be longer."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    directory = -1
+    try:
+        os.fchmod(made.fileno(), 0o600)  # before it has its name
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        path.unlink(missing_ok=True)
+        made.bind(short_name(directory, path))
+        return made
+    except OSError as error:
+        made.close()
+        why = os.strerror(error.errno or 0)
+        raise Misconfigured(f"Cannot make {path}: {why}.", hint="Look at the disk and the directory.") from None
+    finally:
+        with suppress(OSError):
+            os.close(directory)
 
 
-def _respond(head: bytes, respond: Respond) -> HttpAnswer:
+def short_name(directory: int, path: Path) -> str:
+    """A name for a file in an open directory that is short enough for a socket."""
+    near = Path(f"/proc/self/fd/{directory}")
+    return str(near / path.name if near.exists() else path)
+
+
+async def _respond(head: bytes, respond: Respond, allowed: tuple[str, ...]) -> HttpAnswer:
     try:
         start, headers = _read_head(head)
         method, target, _ = start.split(" ")
     except ValueError:
         return HttpAnswer(400, b'{"error":"This is not a request."}')
-    if method not in ("GET", "HEAD"):
-        return HttpAnswer(405, b'{"error":"Only GET is answered here."}', {"allow": "GET, HEAD"})
-    answer = respond(Request(target, headers))
+    if method not in allowed:
+        only = b'{"error":"Only %b is answered here."}' % " and ".join(allowed).encode()
+        return HttpAnswer(405, only, {"allow": ", ".join(allowed)})
+    found = respond(Request(target, headers, "GET" if method == "HEAD" else method))
+    answer = found if isinstance(found, HttpAnswer) else await found
     return answer._replace(body=b"") if method == "HEAD" else answer
 
 

@@ -94,10 +94,10 @@ class Ledger:
             if self._size > self._compact_above:
                 await _in_thread(self._compact)
 
-    async def look_after(self) -> None:
-        """See that the file is still there, and is ours; if not, write it again."""
+    async def look_after(self, rewrite: bool = False) -> None:
+        """See that the file is still there, and is ours; if not, or if asked to, write it again."""
         async with self._one_at_a_time:
-            await _in_thread(self._keep)
+            await _in_thread(partial(self._keep, rewrite))
 
     def _append(self, line: bytes) -> None:
         try:
@@ -113,9 +113,7 @@ class Ledger:
 
         If it was moved, removed or changed, it is written again: memory has all that was in it.
         """
-        found, mine = self.directory.stat(), os.fstat(self.lock)
-        if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino):
-            raise FileNotFoundError(2, "the directory was moved away; start the agent again")
+        self._keep_lock()
         mine, path = os.fstat(self._file), self.directory / NAME
         if self._is_torn and mine.st_size > self._size:
             os.ftruncate(self._file, self._size)
@@ -129,9 +127,26 @@ class Ledger:
             sync_directory(self.directory)
             self._is_moved = False
 
-    def _keep(self) -> None:
+    def _keep_lock(self) -> None:
+        """The lock is on a directory by its inode: if another one has its name now, that one must be locked too.
+
+        Else a second agent could start on it, and both would act. If one has, this raises Conflict.
+        """
+        mine = os.fstat(self.lock)
+        with suppress(FileNotFoundError):
+            found = self.directory.stat()
+            if (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino):
+                return
+        lock = _take_lock(self.directory)
+        os.close(self.lock)
+        self.lock = lock
+
+    def _keep(self, rewrite: bool) -> None:
         try:
             self._make_good()
+            if rewrite:  # nothing else shows whether the disk takes what is written
+                self._replace(encode(snapshot(self.cases)))
+                self._make_good()
         except OSError as error:
             raise self._unusable(error) from error
 

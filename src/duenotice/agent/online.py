@@ -3,7 +3,6 @@
 It asks for the instance only: a poll would turn Scheduled Events on for the whole set (F01).
 """
 
-from datetime import datetime
 from typing import NamedTuple
 
 from duenotice.agent.config import Config
@@ -25,15 +24,7 @@ def ask(config: Config) -> Online:
     source = config.metadata.source_address or None
     with MetadataClient(config.metadata.endpoint or None, source_address=source) as client:
         name = client.instance_name()
-        return Online(name, _ahead(client.service_time, wall()))
-
-
-def _ahead(theirs: datetime | None, ours: datetime) -> float | None:
-    """The service tells whole seconds only, so one second does not count as a difference."""
-    if theirs is None:
-        return None
-    seconds = (theirs - ours).total_seconds()
-    return 0.0 if -1.0 <= seconds <= 0.0 else seconds
+        return Online(name, client.service_ahead(wall()))
 
 
 def findings(config: Config, online: Online) -> list[str]:

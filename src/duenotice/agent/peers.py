@@ -9,7 +9,7 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -43,11 +43,14 @@ def sign(key: bytes, *parts: str) -> str:
     return hmac.new(key, json.dumps(parts).encode(), "sha256").hexdigest()
 
 
-def answer_peer(request: Request, key: bytes, me: str, tell: Tell) -> HttpAnswer:
-    """The answer to a peer; only a question that is signed with the key, and is for this VM, is answered."""
-    nonce = request.headers.get("duenotice-nonce", "")
-    asked = sign(key, "ask", me, request.target, nonce)
-    if not hmac.compare_digest(asked, _ascii(request.headers.get("duenotice-signature", ""))):
+def answer_peer(request: Request, keys: Sequence[bytes], me: str, tell: Tell) -> HttpAnswer:
+    """The answer to a peer; only a question that is signed with one of the keys, and is for this VM, is answered.
+
+    There are two keys while one is changed for the other; the answer is signed with the one that the peer has.
+    """
+    nonce, signed = (request.headers.get(f"duenotice-{name}", "") for name in ("nonce", "signature"))
+    key = _key_of(keys, signed, "ask", me, request.target, nonce)
+    if key is None:
         return HttpAnswer(403, b'{"error":"The signature does not fit this key and this VM."}')
     target = urlsplit(request.target)
     query = parse_qs(target.query)
@@ -60,10 +63,10 @@ def answer_peer(request: Request, key: bytes, me: str, tell: Tell) -> HttpAnswer
 
 
 class Asking:
-    """Asks peers; `peers` says where they are."""
+    """Asks peers; `peers` says where they are. The first key signs."""
 
-    def __init__(self, peers: Peers, key: bytes) -> None:
-        self._peers, self._key = peers, key
+    def __init__(self, peers: Peers, keys: Sequence[bytes]) -> None:
+        self._peers, self._keys = peers, keys
 
     async def ask(self, step: AskPeers, content: str) -> PeerNews:
         """Ask all peers at the same time, within a limit; one without a good answer is in neither set."""
@@ -87,7 +90,7 @@ class Asking:
     async def _ask(self, vm: str, event_id: str, content: str) -> PeerState:
         nonce = secrets.token_hex(16)
         target = f"{PATH}?event={quote(event_id, safe='')}&content={quote(content, safe='')}"
-        signature = sign(self._key, "ask", vm, target, nonce)
+        signature = sign(self._keys[0], "ask", vm, target, nonce)
         headers = {"duenotice-nonce": nonce, "duenotice-signature": signature}
         answer = await call(self._address(vm) + target, headers=headers, timeout=SECONDS, longest=LARGEST_ANSWER)
         if answer.status != 200:
@@ -96,8 +99,8 @@ class Asking:
 
     def _read(self, vm: str, nonce: str, answer: HttpAnswer) -> PeerState:
         body = answer.body.decode("latin-1")
-        signature = sign(self._key, "answer", vm, nonce, body)
-        if not hmac.compare_digest(signature, _ascii(answer.headers.get("duenotice-signature", ""))):
+        signed = answer.headers.get("duenotice-signature", "")
+        if _key_of(self._keys, signed, "answer", vm, nonce, body) is None:
             raise Malformed(f"The answer of {vm} is not signed with our key.", hint="Do both agents have the same key?")
         said = json.loads(body)  # signed: a peer of ours wrote it
         return PeerState(said["ready"] is True, said["in_service"] is True)
@@ -114,6 +117,7 @@ def _those(asked: Iterable[str], states: dict[str, PeerState], which: int) -> fr
     return frozenset(vm for vm in asked if states[vm][which])
 
 
-def _ascii(text: str) -> str:
-    """compare_digest takes text only if it is ASCII."""
-    return text if text.isascii() else ""
+def _key_of(keys: Iterable[bytes], signature: str, *parts: str) -> bytes | None:
+    """The key that has signed the parts; compare_digest takes text only if it is ASCII."""
+    signed = signature if signature.isascii() else ""
+    return next((key for key in keys if hmac.compare_digest(sign(key, *parts), signed)), None)

@@ -16,6 +16,10 @@ RESERVE = 2.0
 """Seconds of the notice that handlers cannot use: they are for asking peers and for the approval (H07)."""
 
 
+LOOK_AGAIN = 10.0
+"""Seconds from the end of a handler's work until it may be looked at again."""
+
+
 class ApprovalPolicy(NamedTuple):
     """When to approve; `keep` of `group` must stay in service."""
 
@@ -68,6 +72,13 @@ class Approve(NamedTuple):
     event_id: str
 
 
+class LookAgain(NamedTuple):
+    """Ask a handler whether what it prepared is still so."""
+
+    event_id: str
+    handler: str
+
+
 class Recover(NamedTuple):
     """Let a handler put back what it changed."""
 
@@ -82,7 +93,7 @@ class Wait(NamedTuple):
     until: datetime
 
 
-Step = Prepare | AskPeers | Approve | Recover | Wait
+Step = Prepare | LookAgain | AskPeers | Approve | Recover | Wait
 
 
 def sight(events: Iterable[SeenEvent], cases: Cases, view: PlanView, drill: bool = False) -> Iterator[LedgerRecord]:
@@ -101,6 +112,37 @@ def _is_news(event: SeenEvent, case: Case | None) -> bool:
     if case is None:
         return True
     return not event.started if case.is_closed else not case.returning and case.event != event
+
+
+def unprepared(cases: Cases, view: PlanView) -> Iterator[LedgerRecord]:
+    """The events for which it is too late now, and not all was done that a rule calls for: what, and why (S32)."""
+    for event_id, case in cases.items():
+        if case.drill or case.returning or case.unprepared or not view.heard:
+            continue
+        if not case.event.started and case.not_before is not None and view.now < case.not_before:
+            continue
+        if (rule := rule_for(view.rules, case.event)) is not None and (missing := _missing(case, rule, view)):
+            yield LedgerRecord("unprepared", event_id, view.now, view.boot, reason=missing)
+
+
+def _missing(case: Case, rule: HandlerRule, view: PlanView) -> str:
+    """What was not done for it, in words; empty when all that is required was done."""
+    if case.not_before is None:
+        return "it had started when it was first seen." if rule.handlers else ""
+    reasons = []
+    for name in rule.handlers:
+        work = case.works.get(name)
+        if not view.handlers[name].required or (work and work.skipped and work.content == case.content):
+            continue
+        if work is None:
+            reasons.append(f"there was no time for {name}")
+        elif work.state == "preparing":
+            reasons.append(f"{name} was not done in time")
+        elif work.content != case.content:
+            reasons.append(f"{name} was done for what the event was before" if work.content else f"{name} was undone")
+        elif work.state == "failed":
+            reasons.append(f"{name} has failed: {work.reason.rstrip('.')}")
+    return "; ".join(reasons) + "." if reasons else ""
 
 
 def woken(cases: Cases, view: PlanView) -> Iterator[LedgerRecord]:
@@ -143,6 +185,7 @@ def _way_out(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
     if (begin := _not_yet(case, rule, view)) is not None:
         yield Wait(event_id, begin)
     elif (spec := _next_handler(case, rule, view)) is None:
+        yield from _looks(event_id, case, rule, view)
         yield from _approval(event_id, case, view)
     elif (left := notice_left(case, view.now)) > 0:
         yield Prepare(event_id, spec.name, min(spec.timeout, left))
@@ -169,6 +212,20 @@ def _next_handler(case: Case, rule: HandlerRule, view: PlanView) -> HandlerSpec 
     return next((spec for spec in specs if not _is_through(case.works.get(spec.name), case)), None)
 
 
+def _looks(event_id: str, case: Case, rule: HandlerRule, view: PlanView) -> Iterator[Step]:
+    """Once all is prepared, somebody may undo it before the event starts (S12).
+
+    What is undone at once, each time, is prepared again only so often.
+    """
+    if notice_left(case, view.now) <= 0:
+        return
+    for name in rule.handlers:
+        work = case.works[name]
+        is_due = work.state == "prepared" and (view.now - work.at).total_seconds() >= LOOK_AGAIN
+        if view.handlers[name].looks and is_due and not work.skipped:
+            yield LookAgain(event_id, name)
+
+
 def _is_through(work: Work | None, case: Case) -> bool:
     return work is not None and work.is_settled and work.content == case.content
 
@@ -178,7 +235,7 @@ def is_ready(case: Case, view: PlanView) -> bool:
     rule = rule_for(view.rules, case.event)
     if not (view.heard or case.drill) or rule is None or case.returning or _next_handler(case, rule, view) is not None:
         return False
-    failed = any(view.handlers[name].required and case.works[name].state == "failed" for name in rule.handlers)
+    failed = any(view.handlers[name].required and case.works[name].has_failed for name in rule.handlers)
     return rule.approve_after_failure or not failed
 
 
@@ -219,13 +276,22 @@ def _enough_left(news: PeerNews, guarded: Sequence[str], approval: ApprovalPolic
 
 
 def _way_back(event_id: str, case: Case, held: Set[str], view: PlanView) -> Iterator[Step]:
-    """What to recover, last prepared first; a handler that is stuck delays the rest only if it is required (S15)."""
+    """What to recover, last prepared first (S15).
+
+    A handler that is stuck delays the rest only if it is required, and not for ever: a machine whose last step cannot
+    be put back would else stay drained as a whole.
+    """
     for name, work in reversed(case.works.items()):
         if work.state == "recovered" or name not in view.handlers or name in held:
             continue
         yield Recover(event_id, name)
-        if view.handlers[name].required or not work.is_stuck:
+        if not work.is_stuck or (view.handlers[name].required and not has_held_enough(work, view.handlers[name], view)):
             return
+
+
+def has_held_enough(work: Work, spec: HandlerSpec, view: PlanView) -> bool:
+    """Whether it has been stuck for so long that the others do not wait for it any more."""
+    return work.is_stuck and (view.now - work.at).total_seconds() >= spec.holds
 
 
 def _held(cases: Cases, view: PlanView) -> set[str]:

@@ -2,14 +2,20 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Coroutine
+from datetime import datetime
 from typing import Any
 
 from duenotice.agent.cases import Cases, LedgerRecord, apply, forget_old
 from duenotice.agent.ledger import Ledger
-from duenotice.agent.logs import log
+from duenotice.agent.logs import complain, log
+from duenotice.clock import wall
+from duenotice.errors import DuenoticeError
 
-_BAD = ("failed", "stuck")
-COUNTED = ("prepared", "failed", "recovered", "stuck", "approved")
+_LEVELS = {**dict.fromkeys(("failed", "stuck", "undone", "unprepared"), "error"), "skipped": "warning"}
+OUTCOMES = ("prepared", "failed", "undone", "skipped", "recovered", "stuck")
+"""What is counted for each handler."""
+COUNTED = (*OUTCOMES, "approved", "unprepared")
 
 
 class Pretended:
@@ -25,7 +31,7 @@ class Pretended:
             apply(self.cases, record)
         forget_old(self.cases)
 
-    async def look_after(self) -> None:
+    async def look_after(self, rewrite: bool) -> None:
         """Nothing is on a disk."""
 
 
@@ -49,6 +55,9 @@ class Recorder:
         self._ledger = ledger
         self.counters = Counters()
         self.times_lost = 0
+        self.lost_at: datetime | None = None
+        self.failure = ""
+        """Why the ledger cannot be written now; empty when it can."""
 
     @property
     def cases(self) -> Cases:
@@ -62,23 +71,34 @@ class Recorder:
             await asyncio.shield(writing)
 
     async def look_after(self) -> None:
-        """See that the ledger is still there."""
-        await self._ledger.look_after()
-        self._say_if_lost()
+        """See that the ledger is still there; if it could not be written, try to."""
+        await self._watched(self._ledger.look_after(rewrite=bool(self.failure)))
 
     def _say_if_lost(self) -> None:
         if self._ledger.times_lost > self.times_lost:
-            self.times_lost = self._ledger.times_lost
+            self.times_lost, self.lost_at = self._ledger.times_lost, wall()
             hint = "Nothing is lost. Find out who moves, removes or changes files in the state directory."
             log("ledger-lost", "error", error="The ledger was gone or changed; it was written again.", hint=hint)
 
-    async def _append(self, records: tuple[LedgerRecord, ...]) -> None:
-        await self._ledger.append(*records)
+    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something with the ledger, and note whether that is possible now (S32)."""
+        try:
+            await work
+        except DuenoticeError as error:
+            complain("ledger-failed", error)
+            self.failure = f"{error.message} {error.hint}".strip()
+            raise
+        if self.failure:
+            self.failure = ""
+            log("ledger-works", note="The ledger can be written again.")
         self._say_if_lost()
+
+    async def _append(self, records: tuple[LedgerRecord, ...]) -> None:
+        await self._watched(self._ledger.append(*records))
         for record in records:
             self.counters.count(record)
             if record.what != "note":  # a handler's notes may hold what a log must not show
-                log(record.what, "error" if record.what in _BAD else "info", **_fields(record))
+                log(record.what, _LEVELS.get(record.what, "info"), **_fields(record))
 
 
 def _fields(record: LedgerRecord) -> dict[str, Any]:

@@ -41,6 +41,12 @@ class HandlerSpec(NamedTuple):
     name: str
     required: bool = True
     timeout: float = 60.0
+    holds: float = 900.0
+    """For how many seconds the way back of handlers before it waits while it is stuck."""
+    looks: bool = False
+    """Whether it can tell that what it prepared was undone."""
+    healthy: tuple[str, ...] | str = ()
+    """A command, or an address, that must say that the machine is healthy before it puts back."""
 
 
 def rule_for(rules: Sequence[HandlerRule], event: SeenEvent) -> HandlerRule | None:

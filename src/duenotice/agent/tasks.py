@@ -44,6 +44,14 @@ class Tasks:
         for key in [key for key in self._failures if not wanted(key)]:
             del self._failures[key], self._paused_until[key]
 
+    def is_running(self, key: Hashable) -> bool:
+        return key in self._running
+
+    def hurry(self, chosen: Callable[[Any], bool]) -> None:
+        """Pause no longer."""
+        for key in [key for key in self._paused_until if chosen(key)]:
+            self._paused_until[key] = 0.0
+
     async def stop(self) -> None:
         """Cancel everything and wait until it has cleaned up."""
         self.cancel(lambda key: True)

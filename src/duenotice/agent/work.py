@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from duenotice.agent.cases import LedgerRecord, What
+from duenotice.agent.gate import require_healthy
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.logs import describe, log
-from duenotice.agent.plan import Prepare, Recover, notice_left
+from duenotice.agent.plan import LookAgain, Prepare, Recover, notice_left
 from duenotice.agent.recorder import Recorder
 from duenotice.agent.rules import HandlerSpec
 from duenotice.agent.tasks import Later
@@ -90,7 +91,7 @@ class HandlerRunner:
                 await self._record("recovering", step)
             deadline = monotonic() + self.specs[step.handler].timeout
             try:
-                await within(deadline, self.handlers[step.handler].recover(self._occasion(step, deadline)))
+                await within(deadline, self._put_back(step, deadline))
             except Exception as error:
                 if work.is_stuck:  # once is enough for the ledger; the log has every try
                     log("stuck", "error", event_id=step.event_id, handler=step.handler, reason=describe(error))
@@ -99,7 +100,26 @@ class HandlerRunner:
                 raise Later(describe(error)) from None
             await self._record("recovered", step)
 
-    def _occasion(self, step: Prepare | Recover, deadline: float) -> Occasion:
+    async def _put_back(self, step: Recover, deadline: float) -> None:
+        occasion = self._occasion(step, deadline)
+        if healthy := self.specs[step.handler].healthy:
+            await require_healthy(healthy, occasion)
+        await self.handlers[step.handler].recover(occasion)
+
+    async def look_again(self, step: LookAgain) -> str:
+        """What was undone of what the handler prepared, in words; empty when nothing was."""
+        said = ""
+
+        async def look() -> None:
+            nonlocal said
+            said = await cast(Any, self.handlers[step.handler]).undone(self._occasion(step, deadline))
+
+        async with self._lock(step.handler):
+            deadline = monotonic() + self.specs[step.handler].timeout
+            await within(deadline, look())
+        return said
+
+    def _occasion(self, step: Prepare | Recover | LookAgain, deadline: float) -> Occasion:
         case = self._recorder.cases[step.event_id]
         notes = dict(case.works[step.handler].notes)
 
@@ -109,7 +129,7 @@ class HandlerRunner:
 
         return Occasion(case.event, self._vm(), deadline, notes, note, case.drill, step.handler)
 
-    async def _note(self, step: Prepare | Recover, key: str, value: Any) -> None:
+    async def _note(self, step: Prepare | Recover | LookAgain, key: str, value: Any) -> None:
         try:
             size = len(msgspec.json.encode([key, value]))
         except (TypeError, ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import click
 
 from duenotice.cli.arguments import EVENT_TYPE, SPAN, Noun
-from duenotice.cli.output import WRITERS, TableColumn, TableView, say, tell
+from duenotice.cli.output import WRITERS, TableColumn, TableView, say, tell, write_one
 
 if TYPE_CHECKING:
     from duenotice.agent.config import Config
@@ -42,6 +42,22 @@ CASES = TableView(
         TableColumn("DONE", "done", "list"),
     ),
     "No event is coming, and nothing needs to be put back.",
+)
+
+
+WORKS = TableView(
+    "event_id",
+    (
+        TableColumn("EVENT", "event_id", "id"),
+        TableColumn("TYPE", "type"),
+        TableColumn("STATE", "event_state", "state"),
+        TableColumn("HANDLER", "handler"),
+        TableColumn("DID", "state", "state"),
+        TableColumn("TRIES", "tries", spare=True),
+        TableColumn("AT", "at", "when", spare=True),
+        TableColumn("REASON", "reason", "prose"),
+    ),
+    "The agent knows of no event.",
 )
 
 
@@ -147,47 +163,124 @@ def _ask_service(config: "Config") -> list[str]:
 @_with_state_dir
 @_output
 def status(config: str, state_dir: str, output: str) -> None:
-    """Show what is coming, what was done, and how long is left.
+    """Show what is coming, how far it is prepared for, and what is wrong.
 
-    This is read from the ledger. If you may not read it, the agent's own port is asked, if the file
-    opens one. The exit code is 3 when no agent is running.
+    The running agent is asked. If you may not ask it, its own port is asked, if the file opens one; and if it does not
+    run, its ledger is read. The exit code is 1 when something is wrong, and 3 when no agent is running.
     """
+    from duenotice.errors import DuenoticeError, NotFound
+
+    found = _state(Path(config), Path(state_dir))
+    problems, rows = found["problems"], found["events"]
+    if output in ("json", "yaml", "jsonl"):
+        write_one(output, found, CASES, _now)
+    elif rows or not problems:  # else it would say that no event is coming, and perhaps it cannot know
+        shown = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
+        WRITERS[output](shown, CASES, _now)
+    for problem in problems:
+        tell(f"{problem['kind']}: {problem['what']} {problem['hint']}", fg="red")
+    if not found["running"]:
+        raise NotFound(f"No agent is running on {state_dir}.", hint="Start it with 'duenotice agent run'.")
+    if problems:
+        what = "Something is wrong." if len(problems) == 1 else f"{len(problems)} things are wrong."
+        raise DuenoticeError(what, hint="See above, and the agent's log.")
+
+
+@agent.command(epilog="Example: duenotice agent events -o json")
+@_with_config
+@_with_state_dir
+@_output
+def events(config: str, state_dir: str, output: str) -> None:
+    """List the events that the agent knows, with what each handler did about them; also some that are over."""
+    rows = _state(Path(config), Path(state_dir))["events"]
+    if output == "table":
+        rows = [line for row in rows for line in _lines_of(row)]
+    WRITERS[output](rows, WORKS, _now)
+
+
+def _lines_of(row: CaseFields) -> Rows:
+    """A line for each handler, or one that says that there is none."""
+    works: Rows = row["handlers"] or [{"handler": "–", "state": "", "tries": "", "at": None, "reason": ""}]
+    event = {key: row[key] for key in ("event_id", "type", "state")}
+    return [{**event, **work, "event_state": row["state"]} for work in works]
+
+
+def _lever(name: str) -> Callable[..., None]:
+    @_with_state_dir
+    @click.argument("event")
+    @click.argument("handler")
+    def command(state_dir: str, event: str, handler: str) -> None:
+        from duenotice.agent.asking import pull
+
+        _require_running(Path(state_dir))
+        tell(pull(Path(state_dir), name, event=event, handler=handler))
+
+    return command
+
+
+retry = agent.command(
+    "retry",
+    help="Let a handler try again now: to prepare while notice is left, or to put back.",
+    epilog="Example: duenotice agent retry 805C2F53 drain",
+)(_lever("retry"))
+skip = agent.command(
+    "skip",
+    help="""Go on without a handler.
+
+    Before the event, it counts as done: you have done its work, or it need not be done. After the event, it is not put
+    back any more: that is yours to do.""",
+    epilog="Example: duenotice agent skip 805C2F53 drain",
+)(_lever("skip"))
+
+
+def _require_running(directory: Path) -> None:
+    from duenotice.agent.ledger import is_taken
     from duenotice.errors import NotFound
 
-    rows, is_running = _cases(Path(config), Path(state_dir))
-    if output == "table":
-        rows = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
-    WRITERS[output](rows, CASES, _now)
-    if not is_running:
-        raise NotFound(f"No agent is running on {state_dir}.", hint="Start it with 'duenotice agent run'.")
+    may_look = not os.path.lexists(directory) or os.access(directory, os.R_OK)
+    if may_look and not is_taken(directory):
+        raise NotFound(f"No agent is running on {directory}.", hint="Start it, or name its --state-dir.")
 
 
-def _cases(config: Path, state_dir: Path) -> tuple[Rows, bool]:
-    """What the ledger or the agent's port says, and whether an agent is running."""
+def _state(config: Path, directory: Path) -> CaseFields:
+    """What the agent says of itself; or its ledger, if it does not run or does not answer."""
+    from duenotice.agent.asking import ask_status
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import is_taken, read_cases
+    from duenotice.agent.plan import PlanView
     from duenotice.agent.ports import cases_json
+    from duenotice.agent.problems import Problem, of_cases
     from duenotice.clock import wall
-    from duenotice.errors import Damaged, Misconfigured
+    from duenotice.errors import Damaged, Misconfigured, Unavailable
 
+    silent: list[Problem] = []
+    is_running = is_taken(directory)
     try:
-        return cases_json(read_cases(state_dir), wall()), is_taken(state_dir)
+        return {"running": True, **ask_status(directory)}
+    except Unavailable as error:
+        if is_running:
+            silent = [Problem("silent", error.message, error.hint)]
+    try:
+        cases = read_cases(directory)
     except Misconfigured as error:
         listen = load_config(config).status_listen if config.exists() else None
         if listen is None or isinstance(error, Damaged):
             raise
-        return _ask_port(listen), True
+        return {"running": True, **_ask_port(listen)}
+    view = PlanView("", "", wall())
+    problems = [each._asdict() for each in (*silent, *of_cases(cases.values(), view))]
+    return {"running": is_running, "problems": problems, "events": cases_json(cases, view.now)}
 
 
-def _ask_port(listen: tuple[str, int]) -> Rows:
+def _ask_port(listen: tuple[str, int]) -> CaseFields:
     import asyncio
 
     from duenotice.http_call import call
     from duenotice.settings import host_port
 
     answer = asyncio.run(call(f"http://{host_port(listen)}/status"))
-    rows: Rows = json.loads(answer.body)["events"]
-    return rows
+    found: CaseFields = json.loads(answer.body)
+    return found
 
 
 def _done(row: CaseFields) -> list[str]:
@@ -207,6 +300,7 @@ class DrillOptions(TypedDict):
     source: str
     duration: int
     no_wait: bool
+    cancel: bool
 
 
 @agent.command(epilog="Example: duenotice agent drill --type Freeze --notice 30s")
@@ -232,28 +326,36 @@ class DrillOptions(TypedDict):
     "--duration", type=int, metavar="SECONDS", default=-1, help="its DurationInSeconds, for rules that use it"
 )
 @click.option("--no-wait", is_flag=True, help="do not wait for its end")
+@click.option("--cancel", is_flag=True, help="end the drill that is played: what it has prepared is put back")
 def drill(**asked: Unpack[DrillOptions]) -> None:
     """Rehearse on this machine: handlers prepare and recover for real, nothing is approved.
 
     Only the agent that runs here sees the event.
     """
-    from duenotice.agent.drill import Drill, inject, new_id
-    from duenotice.agent.ledger import is_taken
+    import msgspec
+
+    from duenotice.agent.asking import pull
+    from duenotice.agent.drill import LONGEST, Drill, new_id
     from duenotice.clock import wall
-    from duenotice.errors import NotFound
+    from duenotice.errors import Refused
     from duenotice.wire.duration import parse_duration
 
-    directory = Path(asked["state_dir"])
+    directory, now = Path(asked["state_dir"]), wall()
     lasts = parse_duration(asked["lasts"])
-    not_before = asked["not_before"] or wall() + timedelta(seconds=parse_duration(asked["notice"]))
-    if not is_taken(directory):
-        raise NotFound(f"No agent is running on {directory}.", hint="Start it, or name its --state-dir.")
-    played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
-    _warn_if_idle(Path(asked["config"]), played)
-    inject(directory, played)
-    say(played.event_id)
-    if not asked["no_wait"]:
-        _follow_drill(directory, played.event_id, (not_before - wall()).total_seconds() + lasts)
+    not_before = asked["not_before"] or now + timedelta(seconds=parse_duration(asked["notice"]))
+    if max(not_before - now, timedelta(seconds=lasts)) > LONGEST:
+        raise Refused(f"A drill is over in {LONGEST.days} days.", hint="Give it less notice, or let it last shorter.")
+    _require_running(directory)
+    if asked["cancel"]:
+        event_id = pull(directory, "drill/cancel")
+    else:
+        played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
+        _warn_if_idle(Path(asked["config"]), played)
+        event_id = pull(directory, "drill", drill=msgspec.json.encode(played).decode())
+    say(event_id)
+    if event_id and not asked["no_wait"]:
+        left = 0.0 if asked["cancel"] else (not_before - wall()).total_seconds() + lasts
+        _follow_drill(directory, event_id, left)
 
 
 def _warn_if_idle(config: Path, played: "Drill") -> None:

@@ -56,6 +56,24 @@ class ClientBase(Generic[L]):
             return parse_time(self._known[1].date) if self._known and self._known[1].date else None
         return None
 
+    @property
+    def seconds_unread(self) -> float | None:
+        """For how long `watch` has read no document; None before it has read one."""
+        if self._known is None or self._known[1].read_at is None:
+            return None
+        return self._known[1].now() - self._known[1].read_at
+
+    def service_ahead(self, ours: datetime) -> float | None:
+        """By how many seconds the service's clock is ahead of ours, by its last answer; None before it told the time.
+
+        The service tells whole seconds only, so one second does not count as a difference.
+        """
+        if (theirs := self.service_time) is None or self._known is None:
+            return None
+        asker = self._known[1]
+        seconds = (theirs - ours).total_seconds() + asker.now() - asker.dated_at
+        return 0.0 if -1.0 <= seconds <= 0.0 else seconds
+
     def _found(self, address: Address) -> tuple[Address, Asker]:
         self._known = address, Asker(address.header, self._patience, Choice(self._versions))
         return self._known

@@ -35,6 +35,10 @@ class Asker:
     dice: Callable[[], float] = DICE
     date: str = ""
     """The Date of the last answer."""
+    dated_at: float = 0.0
+    """When that answer came, in seconds of `now`."""
+    read_at: float | None = None
+    """When a document was last read, in seconds of `now`; one that says what the last one said counts too."""
 
     def document(self, failed: MetadataError | None = None) -> Talk[SeenDocument]:
         """The document as it is now; `failed` is a try that was made before."""
@@ -89,7 +93,7 @@ class Asker:
             if again.status in _ANSWERED:
                 search.version, response = choice.current, again
         choice.worked(search.version)
-        self.date = response.headers.get("date", "")
+        self.date, self.dated_at = response.headers.get("date", ""), self.now()
         return search.version, response
 
     def _persistently(

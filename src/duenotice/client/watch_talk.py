@@ -60,6 +60,7 @@ class Watch:
                 self.on_error(error)
                 yield Sleep(max(POLL_SECONDS, min(error.retry_after or 0.0, LONGEST_PAUSE)))
                 continue
+            self.asker.read_at = self.asker.now()
             if document != self.shown:
                 self.shown = document
                 yield Show(document)

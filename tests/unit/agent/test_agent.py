@@ -121,7 +121,7 @@ def test_what_is_under_way_for_an_event_that_is_gone_ends_but_for_the_way_back(
     """S12, S15."""
     agent = ready(tmp_path, event())
     append(agent.recorder, *more)
-    assert agent._is_withdrawn((kind, ID)) is withdrawn
+    assert agent._is_withdrawn((kind, ID, "drain")) is withdrawn
 
 
 def test_a_drill_is_there_although_no_document_has_it(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_peers_have_a_key_and_addresses(tmp_path: Path):
     config = read_config(
         peers(tmp_path, more='address = "http://{vm}.internal:9707"\naddresses = { a = "http://a:1" }')
     )
-    assert config.peer_key == b"0123456789abcdef"
+    assert config.peer_keys == (b"0123456789abcdef",)
     assert config.peers is not None and config.peers.addresses == {"a": "http://a:1"}
 
 

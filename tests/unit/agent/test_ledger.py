@@ -175,17 +175,31 @@ def test_a_ledger_that_is_lost_while_the_agent_runs_is_written_anew(
     assert read_cases(tmp_path)[ID].works["a"].state == "prepared"
 
 
-def test_a_state_directory_that_was_moved_is_not_written_to_any_more(tmp_path: Path):
-    """In the new one of that name another agent may run."""
+def test_a_state_directory_that_was_moved_is_locked_and_written_again_where_it_should_be(tmp_path: Path):
+    """A second agent could start there otherwise, and both would act (S12)."""
+    state = tmp_path / "state"
+    ledger = Ledger(state)
+    append(ledger, *RECORDS)
+    for number, put_another in enumerate((False, True), start=1):
+        state.rename(tmp_path / f"old-{number}")
+        if put_another:
+            state.mkdir()
+        asyncio.run(ledger.look_after())
+        assert is_taken(state) and read_cases(state) == ledger.cases and ledger.times_lost == number
+    asyncio.run(ledger.close())
+
+
+def test_a_state_directory_that_another_agent_has_now_is_not_written_to(tmp_path: Path):
+    """Of two agents that would act, one must end (S12)."""
     state = tmp_path / "state"
     ledger = Ledger(state)
     state.rename(tmp_path / "old")
-    state.mkdir()
-    with pytest.raises(Misconfigured, match="moved away"):
-        asyncio.run(ledger.look_after())
-    with pytest.raises(Misconfigured):
-        append(ledger, RECORDS[0])
-    assert not list(state.iterdir())
+    other = Ledger(state)
+    for use in (ledger.look_after(), ledger.append(RECORDS[0])):
+        with pytest.raises(Conflict, match="Another agent runs"):
+            asyncio.run(use)
+    assert read_cases(state) == {}
+    asyncio.run(other.close())
     asyncio.run(ledger.close())
 
 

@@ -1,20 +1,9 @@
 """What the metadata service says of us, held against the configuration and our own clock."""
 
-from datetime import timedelta
-
 import pytest
 
 from duenotice.agent import online
 from duenotice.agent.config import read_config
-from tests.unit.agent.build import NOW
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ahead"), [(0.0, 0.0), (-0.9, 0.0), (-1.5, -1.5), (0.5, 0.5), (3600.0, 3600.0), (None, None)]
-)
-def test_a_clock_that_tells_whole_seconds_may_be_one_behind(theirs: float | None, ahead: float | None) -> None:
-    told = None if theirs is None else NOW + timedelta(seconds=theirs)
-    assert online._ahead(told, NOW) == ahead
 
 
 @pytest.mark.parametrize(

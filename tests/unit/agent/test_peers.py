@@ -27,9 +27,9 @@ def asked(key: bytes = KEY, vm: str = "web-1", target: str = TARGET, nonce: str 
 
 def test_a_good_question_is_answered_for_that_event_and_content():
     """Ready for one content is not ready for another (S12)."""
-    answer = answer_peer(asked(), KEY, "web-1", tell)
+    answer = answer_peer(asked(), [KEY], "web-1", tell)
     assert json.loads(answer.body) == {"vm": "web-1", "ready": True, "in_service": False}
-    other = answer_peer(asked(target=f"{PATH}?event=E1&content=C2"), KEY, "web-1", tell)
+    other = answer_peer(asked(target=f"{PATH}?event=E1&content=C2"), [KEY], "web-1", tell)
     assert json.loads(other.body)["ready"] is False
 
 
@@ -47,13 +47,13 @@ def test_a_good_question_is_answered_for_that_event_and_content():
 )
 def test_a_bad_question_learns_nothing(request_: Request, status: int):
     """Another key, another VM's question, a changed one, none at all."""
-    answer = answer_peer(request_, KEY, "web-1", tell)
+    answer = answer_peer(request_, [KEY], "web-1", tell)
     assert answer.status == status and b"ready" not in answer.body
 
 
 def test_a_question_for_another_vm_learns_nothing():
     """An address that leads to the wrong machine is found out."""
-    assert answer_peer(asked(vm="web-1"), KEY, "web-2", tell).status == 403
+    assert answer_peer(asked(vm="web-1"), [KEY], "web-2", tell).status == 403
 
 
 def ask(respond: Callable[[Request], HttpAnswer], vm: str = "web-1", address: str = "") -> PeerNews:
@@ -65,14 +65,14 @@ def ask(respond: Callable[[Request], HttpAnswer], vm: str = "web-1", address: st
         peers = Peers("", address=address or f"http://127.0.0.1:{port}/{{vm}}".replace("/{vm}", ""))
         peers = Peers("", addresses={vm: f"http://127.0.0.1:{port}"}) if not address else peers
         async with server:
-            return await Asking(peers, KEY).ask(AskPeers("E1", (vm,), (vm,)), "C1")
+            return await Asking(peers, [KEY]).ask(AskPeers("E1", (vm,), (vm,)), "C1")
 
     return asyncio.run(scene())
 
 
 def test_a_ready_peer_is_heard():
     """Question and answer over real HTTP."""
-    news = ask(lambda request: answer_peer(request, KEY, "web-1", tell))
+    news = ask(lambda request: answer_peer(request, [KEY], "web-1", tell))
     assert news == PeerNews("C1", frozenset({"web-1"}), frozenset())
 
 
@@ -83,8 +83,8 @@ GOOD = json.dumps({"vm": "web-1", "ready": True, "in_service": True}).encode()
 @pytest.mark.parametrize(
     "respond",
     [
-        lambda request: answer_peer(request, b"another key of 16", "web-1", tell),
-        lambda request: answer_peer(request, KEY, "web-2", tell),
+        lambda request: answer_peer(request, [b"another key of 16"], "web-1", tell),
+        lambda request: answer_peer(request, [KEY], "web-2", tell),
         lambda request: HttpAnswer(200, GOOD),
         lambda request: HttpAnswer(
             200, GOOD, {"duenotice-signature": sign(KEY, "answer", "web-1", "old nonce", GOOD.decode())}
@@ -118,11 +118,11 @@ def test_a_peer_that_speaks_no_http_spoils_nobody_elses_answer(said: bytes):
 
     async def scene() -> PeerNews:
         bad = await asyncio.start_server(gibberish, "127.0.0.1", 0)
-        good = await serve(("127.0.0.1", 0), lambda request: answer_peer(request, KEY, "web-1", tell))
+        good = await serve(("127.0.0.1", 0), lambda request: answer_peer(request, [KEY], "web-1", tell))
         ports = {"web-2": bad.sockets[0].getsockname()[1], "web-1": good.sockets[0].getsockname()[1]}
         peers = Peers("", addresses={vm: f"http://127.0.0.1:{port}" for vm, port in ports.items()})
         async with bad, good:
-            return await Asking(peers, KEY).ask(AskPeers("E1", ("web-1", "web-2"), ()), "C1")
+            return await Asking(peers, [KEY]).ask(AskPeers("E1", ("web-1", "web-2"), ()), "C1")
 
     assert asyncio.run(scene()) == PeerNews("C1", frozenset({"web-1"}))
 
@@ -133,7 +133,7 @@ def test_the_key_never_travels():
 
     def respond(request: Request) -> HttpAnswer:
         seen.append(request)
-        return answer_peer(request, KEY, "web-1", tell)
+        return answer_peer(request, [KEY], "web-1", tell)
 
     ask(respond)
     assert KEY.decode() not in str(seen)

@@ -9,13 +9,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from duenotice.agent import http
 from duenotice.agent.agent import Agent
-from duenotice.agent.cases import fingerprint
+from duenotice.agent.cases import LedgerRecord, apply, fingerprint
 from duenotice.agent.config import read_config
-from duenotice.agent.handlers.readiness import Switch
+from duenotice.agent.handlers.readiness import Options, Readiness, Switch
 from duenotice.agent.http import Request, serve
-from duenotice.agent.metrics import metrics, state_of
+from duenotice.agent.metrics import AgentFacts, metrics, state_of
 from duenotice.agent.peers import PeerState
 from duenotice.agent.ports import answers, cases_json, tell
+from duenotice.agent.problems import KINDS
 from duenotice.agent.recorder import Counters, Pretended, Recorder
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import Misconfigured
@@ -30,8 +31,20 @@ DRAINING = (
 NOWHERE = "http://127.0.0.1:9"
 
 
+def idle_agent(folder: Path, config: str = DRAINING, *records: LedgerRecord) -> Agent:
+    """An agent that does not run; it only tells."""
+    recorder = Recorder(Pretended(cases(*records)))
+    return Agent(read_config(config), recorder, AsyncMetadataClient(NOWHERE), folder)
+
+
 def port(switch: Switch) -> http.Respond:
-    return answers(switch, lambda: {"vm": "web-0"}, lambda: "up 1\n")
+    return answers(switch, idle_agent(Path("/nowhere")))
+
+
+def answer_of(respond: http.Respond, target: str) -> HttpAnswer:
+    answer = respond(Request(target, {}))
+    assert isinstance(answer, HttpAnswer)
+    return answer
 
 
 def test_readiness_follows_the_switch():
@@ -41,7 +54,8 @@ def test_readiness_follows_the_switch():
     for drained, ready, drain in ((False, 200, 503), (True, 503, 200)):
         if drained:
             switch.drain("event E1")
-        assert (respond(Request("/readyz", {})).status, respond(Request("/drainz?x=1", {})).status) == (ready, drain)
+        statuses = [answer_of(respond, target).status for target in ("/readyz", "/drainz?x=1")]
+        assert statuses == [ready, drain]
 
 
 def test_two_reasons_must_both_be_over():
@@ -55,19 +69,27 @@ def test_two_reasons_must_both_be_over():
     assert not switch.is_drained
 
 
-def test_the_switch_is_remembered(tmp_path: Path):
-    """An agent that starts again answers as before."""
-    switch = Switch()
-    switch.keep_in(tmp_path / "drained.json")
-    switch.drain("E1")
-    again = Switch()
-    again.keep_in(tmp_path / "drained.json")
-    assert again.reasons == ["E1"]
+@pytest.mark.parametrize(
+    ("more", "handlers", "drained"),
+    [
+        ((), ["lb"], True),
+        ((), [], True),
+        ((record("returning", reason="gone"), record("recovered", "lb")), ["lb"], False),
+    ],
+    ids=["drained", "its handler is not configured any more", "put back"],
+)
+def test_an_agent_that_starts_again_answers_as_before(more, handlers: list[str], drained: bool):
+    """The ledger says what was drained."""
+    switch, known = Switch(), cases(seen(), record("preparing", "lb"), record("note", "lb", key="drained", value=True))
+    for each in more:
+        apply(known, each)
+    switch.go_on(known, {name: Readiness(name, Options()) for name in handlers})
+    assert switch.reasons == ([f"lb {ID}"] if drained else [])
 
 
 def test_an_unknown_page_says_which_there_are():
     """404, with the list."""
-    answer = port(Switch())(Request("/", {}))
+    answer = answer_of(port(Switch()), "/")
     assert answer.status == 404 and "/readyz" in answer.body.decode()
 
 
@@ -112,7 +134,7 @@ def test_the_client_side_reads_what_the_server_side_writes():
             return await call(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/status")
 
     answer = asyncio.run(scene())
-    assert (answer.status, json.loads(answer.body)) == (200, {"vm": "web-0"})
+    assert (answer.status, json.loads(answer.body)["vm"]) == (200, ME)
 
 
 DONE = (seen(), record("preparing", "a"), record("prepared", "a"))
@@ -155,7 +177,7 @@ def test_a_peer_hears_ready_only_for_the_content_that_is_prepared(
     event_id: str, resources: tuple[str, ...], ready: bool, tmp_path: Path
 ):
     """What it asks about may be older or newer than what we have read (H04)."""
-    agent = Agent(read_config(DRAINING), Recorder(Pretended(cases(*DONE))), AsyncMetadataClient(NOWHERE), tmp_path)
+    agent = idle_agent(tmp_path, DRAINING, *DONE)
     agent.document = SeenDocument(1, (event(),))
     assert tell(agent, event_id, fingerprint(event(resources=resources))) == PeerState(ready, in_service=False)
 
@@ -165,14 +187,16 @@ def test_metrics_are_what_prometheus_reads():
     counters = Counters()
     for each in (*DONE, record("approved"), record("prepared", "a", drill=True)):
         counters.count(each)
-    families = {
-        each.name: each for each in text_string_to_metric_families(metrics(cases(*DONE), counters, NOW, True, NOW))
-    }
+    facts = AgentFacts(cases(*DONE), drained=True, heard_at=NOW, problems={"disk"})
+    families = {each.name: each for each in text_string_to_metric_families(metrics(facts, counters, 2, NOW))}
     runs = {sample.labels["outcome"]: sample.value for sample in families["duenotice_agent_handler_runs"].samples}
     assert runs == {"prepared": 1.0}
     assert families["duenotice_agent_approvals"].samples[0].value == 1
     assert families["duenotice_agent_notice_left_seconds"].samples[0].value == 900
     assert families["duenotice_agent_drained"].samples[0].value == 1
+    assert families["duenotice_agent_ledger_lost"].samples[0].value == 2
+    problems = {sample.labels["kind"]: sample.value for sample in families["duenotice_agent_problem"].samples}
+    assert problems == {kind: float(kind == "disk") for kind in KINDS}
     assert families["duenotice_agent_last_document_timestamp_seconds"].samples[0].value == pytest.approx(
         NOW.timestamp()
     )

@@ -81,6 +81,9 @@ class Handler(Generic[Keys]):
         """Put back what was noted; called once the event is gone or the machine has rebooted, until it works."""
         raise NotImplementedError
 
+    # A handler may also have `async def undone(self, occasion) -> str`: what of its work was undone since it prepared,
+    # in words, and "" when nothing was. It is asked every ten seconds until the event begins.
+
     def programs(self) -> Iterable[Argv]:
         """The programs that it would run; `agent check` says which of them would be refused."""
         return ()

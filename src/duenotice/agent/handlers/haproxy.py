@@ -60,6 +60,12 @@ class Haproxy(Handler[Options]):
             if states[server] & DRAIN:
                 await self._ask(f"set server {server} state ready")
 
+    async def undone(self, occasion: Occasion) -> str:
+        """HAProxy has been reloaded, or somebody has given a server its traffic back."""
+        states = await self._states()
+        ready = [server for server in occasion.notes.get("drained", []) if not states[server] & (MAINTENANCE | DRAIN)]
+        return f"{', '.join(ready)} takes new sessions again" if ready else ""
+
     async def _wait_for_sessions(self, occasion: Occasion) -> None:
         limit = self._options.limit
         enough = occasion.deadline if limit is None else monotonic() + min(limit, seconds_left(occasion))

@@ -51,6 +51,9 @@ class Kubernetes(Handler[Options]):
             await occasion.note("cordoned", not found["spec"].get("unschedulable"))
             mark = {"key": TAINT, "value": _label(occasion.event.type), "effect": "NoSchedule"}
             await _patch_spec(api, found, {"unschedulable": True, "taints": [*_taints(found), mark]})
+        elif not found["spec"].get("unschedulable"):  # somebody has uncordoned it since
+            await occasion.note("cordoned", True)
+            await _patch_spec(api, found, {"unschedulable": True})
         await _tell(api, found, occasion, "prepare")
         if not self._options.cordon_only:
             await self._empty(api, node, occasion)
@@ -79,6 +82,13 @@ class Kubernetes(Handler[Options]):
             left = {"taints": [taint for taint in _taints(found) if taint["key"] != TAINT] or None}
             await _patch_spec(api, found, left | ({"unschedulable": None} if occasion.notes["cordoned"] else {}))
             await _tell(api, found, occasion, "recover")
+
+    async def undone(self, occasion: Occasion) -> str:
+        """Somebody has uncordoned the node, or taken our taint away."""
+        node = self._node(occasion)
+        found = await KubeApi(self._options, occasion).get(node_path(node))
+        is_closed = _is_marked(found) and found["spec"].get("unschedulable")
+        return "" if is_closed else f"new pods may come to {node} again"
 
     def _node(self, occasion: Occasion) -> str:
         return self._options.node or os.environ.get(NODE_NAME) or occasion.vm.lower()

@@ -1,16 +1,16 @@
 """`readiness`: makes the agent's own `/readyz` say no, and waits so that load balancers notice.
 
-Each drain has a reason, and the machine is ready again when no reason is left. The reasons are kept in a file, so that
+Each drain has a reason, and the machine is ready again when no reason is left. The ledger has what was drained, so that
 an agent that starts again answers as before.
 """
 
 import asyncio
-import json
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
+from duenotice.agent.cases import Cases
 from duenotice.agent.handlers.base import Handler, Occasion
 from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.options import SpanSeconds
@@ -21,25 +21,24 @@ class Switch:
 
     def __init__(self) -> None:
         self._reasons: set[str] = set()
-        self._file: Path | None = None
-
-    def keep_in(self, file: Path) -> None:
-        """Read this file, and keep the reasons there from now on."""
-        self._file = file
-        with suppress(OSError, ValueError):  # no file yet, or not readable: only the ledger must not be lost
-            self._reasons = {str(reason) for reason in json.loads(file.read_text())}
 
     def drain(self, reason: str) -> None:
         """Take no more traffic, for this reason."""
-        self._change(self._reasons | {reason})
+        self._reasons.add(reason)
 
     def ready(self, reason: str) -> None:
         """This reason is over."""
-        self._change(self._reasons - {reason})
+        self._reasons.discard(reason)
 
-    def clear(self) -> None:
-        """No reason is left."""
-        self._change(set())
+    def go_on(self, cases: Cases, handlers: Mapping[str, Handler[Any]]) -> None:
+        """Be as it was when the last agent ended: what a `readiness` handler has drained, and nobody has put back."""
+        self._reasons = {
+            _reason(name, event_id)
+            for event_id, case in cases.items()
+            for name, work in case.works.items()
+            if work.state != "recovered" and work.notes.get(_NOTE) is True
+            if name not in handlers or isinstance(handlers[name], Readiness)
+        }
 
     @property
     def is_drained(self) -> bool:
@@ -49,14 +48,8 @@ class Switch:
     def reasons(self) -> list[str]:
         return sorted(self._reasons)
 
-    def _change(self, reasons: set[str]) -> None:
-        changed, self._reasons = reasons != self._reasons, reasons
-        if changed and self._file is not None:
-            fresh = self._file.with_suffix(".new")
-            fresh.write_text(json.dumps(self.reasons))
-            fresh.replace(self._file)
 
-
+_NOTE = "drained"
 SWITCH = Switch()
 """The switch of this process: a machine has only one."""
 
@@ -73,13 +66,14 @@ class Readiness(Handler[Options]):
     options = Options
 
     async def prepare(self, occasion: Occasion) -> None:
-        await occasion.note("drained", True)
-        SWITCH.drain(self._reason(occasion))
+        await occasion.note(_NOTE, True)
+        SWITCH.drain(_reason(self.name, occasion.event.event_id))
         await asyncio.sleep(min(self._options.settle, seconds_left(occasion)))
 
     async def recover(self, occasion: Occasion) -> None:
-        if occasion.notes.get("drained"):
-            SWITCH.ready(self._reason(occasion))
+        if occasion.notes.get(_NOTE):
+            SWITCH.ready(_reason(self.name, occasion.event.event_id))
 
-    def _reason(self, occasion: Occasion) -> str:
-        return f"{self.name} {occasion.event.event_id}"
+
+def _reason(handler: str, event_id: str) -> str:
+    return f"{handler} {event_id}"

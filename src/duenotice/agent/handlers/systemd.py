@@ -34,6 +34,12 @@ class Systemd(Handler[Options]):
         for unit in up:
             await units.stop(unit)
 
+    async def undone(self, occasion: Occasion) -> str:
+        """Somebody, or another unit, has started a unit that was stopped."""
+        units = Units(self._options.systemctl, occasion)
+        up = [unit for unit in self._options.units if await units.is_up(unit)]
+        return f"{', '.join(up)} was started" if up else ""
+
     async def recover(self, occasion: Occasion) -> None:
         units, stopped = Units(self._options.systemctl, occasion), occasion.notes.get("stopped", [])
         for unit in reversed([unit for unit in self._options.units if unit in stopped]):

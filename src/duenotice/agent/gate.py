@@ -1,0 +1,29 @@
+"""The look at a machine's health before a handler gives it back its work: `healthy` of `[handlers.NAME]`.
+
+A load balancer that gets the machine back while its service still starts sends it requests that fail.
+"""
+
+from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from duenotice.agent.handlers.deadline import seconds_left
+from duenotice.agent.handlers.hook import run_hook
+from duenotice.agent.handlers.options import Argv
+from duenotice.errors import DuenoticeError
+from duenotice.http_call import call
+
+SECONDS = 10.0
+LONGEST = 64 * 1024
+
+
+async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:
+    """Return when the machine is healthy: the command exits with 0, or the address answers with a 2xx."""
+    hint = "It is asked again. duenotice agent skip goes on without this handler."
+    try:
+        if isinstance(healthy, str):
+            timeout = min(SECONDS, seconds_left(occasion))
+            answer = await call(healthy, timeout=timeout, longest=LONGEST, cut=True)
+            if not 200 <= answer.status < 300:
+                raise HandlerFailed(f"{healthy} answers {answer.status}.")
+        else:
+            await run_hook(healthy, "healthy", occasion)
+    except DuenoticeError as error:
+        raise HandlerFailed(f"This machine is not healthy yet: {error.message}", hint=hint) from None

@@ -1,0 +1,151 @@
+"""What a person may want of the running agent: try a handler again, go on without it, rehearse, end the rehearsal.
+
+Asked at the socket in the state directory. What is wanted is recorded before it is done, as everything else (S15).
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+from duenotice.agent import drill as drills
+from duenotice.agent.cases import Case, Cases, LedgerRecord, What
+from duenotice.agent.config import Config
+from duenotice.agent.http import Request
+from duenotice.agent.plan import PlanView, notice_left
+from duenotice.agent.recorder import Recorder
+from duenotice.agent.rules import rule_for
+from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
+from duenotice.http_call import HttpAnswer
+
+BY_A_PERSON = "a person has asked for it"
+STATUSES: dict[type[DuenoticeError], int] = {Malformed: 400, NotFound: 404, Refused: 409, DuenoticeError: 503}
+"""The status of an answer for each class of errors; `asking` turns it back into an error."""
+
+
+class Led(Protocol):
+    """What levers need of an agent."""
+
+    config: Config
+    recorder: Recorder
+    directory: Path
+
+    def view(self) -> PlanView: ...
+    def is_at_work(self, event_id: str, handler: str) -> bool: ...
+    def hurry(self, event_id: str, handler: str) -> None: ...
+    def wake(self) -> None: ...
+
+
+async def pull(agent: Led, asked: Request) -> HttpAnswer:
+    """Do what a request asks for, and say what happened."""
+    target = urlsplit(asked.target)
+    wanted = dict(parse_qsl(target.query))
+    lever = _LEVERS.get(target.path)
+    try:
+        if lever is None:
+            raise NotFound("There is no such thing to ask for.", hint=f"There are {', '.join(_LEVERS)}.")
+        said = await lever(agent, wanted)
+    except DuenoticeError as error:
+        status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+        return HttpAnswer(status, json.dumps({"error": error.message, "hint": error.hint}).encode())
+    agent.wake()
+    return HttpAnswer(200, json.dumps({"done": said}).encode())
+
+
+async def _retry(agent: Led, wanted: Mapping[str, str]) -> str:
+    case, handler = _found(agent, wanted)
+    work, event_id = case.works.get(handler), case.event.event_id
+    if case.returning:
+        if work is None or work.state == "recovered":
+            raise Conflict(f"{handler} has nothing to put back.")
+        if agent.is_at_work(event_id, handler):
+            raise Conflict(f"{handler} is at work just now.", hint="Wait for its end: duenotice agent events.")
+        await _record(agent, "again", case, handler)
+        agent.hurry(event_id, handler)
+        return f"{handler} tries again to put back."
+    if agent.is_at_work(event_id, handler):
+        raise Conflict(f"{handler} is at work just now.", hint="Wait for its end: duenotice agent events.")
+    if work is None:
+        raise Conflict(f"{handler} has not begun.", hint="It begins by itself when it is its turn.")
+    if notice_left(case, agent.view().now) <= 0:
+        raise Conflict("No notice is left, so nothing can be prepared any more.")
+    await _record(agent, "again", case, handler)
+    agent.hurry(event_id, handler)
+    return f"{handler} prepares again."
+
+
+async def _skip(agent: Led, wanted: Mapping[str, str]) -> str:
+    case, handler = _found(agent, wanted)
+    work = case.works.get(handler)
+    if case.returning:
+        if work is None or work.state == "recovered":
+            raise Conflict(f"{handler} has nothing to put back.")
+        await _record(agent, "skipped", case, handler)
+        return f"{handler} is not put back by the agent any more. What it changed is yours to put back."
+    if work is not None and work.content == case.content and (work.skipped or work.state == "prepared"):
+        raise Conflict(f"{handler} is done: nothing waits for it.")
+    await _record(agent, "skipped", case, handler)
+    return f"Nothing waits for {handler} any more. What it had begun is put back after the event."
+
+
+async def _drill(agent: Led, wanted: Mapping[str, str]) -> str:
+    drill = drills.decode(wanted.get("drill", "").encode())
+    known = drills.current(agent.directory, agent.recorder.cases)
+    if known is not None:
+        hint = "Wait for its end, or: duenotice agent drill --cancel."
+        raise Conflict(f"The drill {known.event_id} is not over.", hint=hint)
+    drills.inject(agent.directory, drill)
+    return drill.event_id
+
+
+async def _cancel_drill(agent: Led, wanted: Mapping[str, str]) -> str:
+    """Its event is gone then, so all that it had prepared is put back."""
+    try:
+        drill = drills.current(agent.directory, agent.recorder.cases)
+    except Malformed:  # whatever is in the file
+        drills.remove(agent.directory)
+        return ""
+    if drill is None:
+        raise NotFound("There is no drill.", hint="duenotice agent events shows what there is.")
+    drills.remove(agent.directory)
+    return drill.event_id
+
+
+_LEVERS: dict[str, Callable[[Led, Mapping[str, str]], Awaitable[str]]] = {
+    "/retry": _retry,
+    "/skip": _skip,
+    "/drill": _drill,
+    "/drill/cancel": _cancel_drill,
+}
+
+
+def _found(agent: Led, wanted: Mapping[str, str]) -> tuple[Case, str]:
+    """The event, by its id or the beginning of it, and the handler, by its name."""
+    case = _case(agent.recorder.cases, wanted.get("event", ""))
+    rule = rule_for(agent.config.rules, case.event)
+    known = {*case.works, *(rule.handlers if rule is not None and not case.returning else ())}
+    handler = wanted.get("handler", "")
+    if handler not in known:
+        what = f"{handler!r} has nothing to do with {case.event.event_id}."
+        raise NotFound(what, hint=f"Its handlers: {', '.join(sorted(known)) or 'none'}.")
+    return case, handler
+
+
+def _case(cases: Cases, words: str) -> Case:
+    found = [case for event_id, case in cases.items() if words and event_id.startswith(words.upper())]
+    if not found:
+        raise NotFound(f"There is no event {words!r} here.", hint="duenotice agent events lists them.")
+    if len(found) > 1:
+        raise Refused(f"{len(found)} events begin with {words!r}.", hint="Write more of the id.")
+    if found[0].is_closed:
+        raise Conflict(f"{found[0].event.event_id} is over.")
+    return found[0]
+
+
+async def _record(agent: Led, what: What, case: Case, handler: str) -> None:
+    view, drill = agent.view(), case.drill
+    reason = "" if what == "again" else BY_A_PERSON
+    event_id = case.event.event_id
+    made = LedgerRecord(what, event_id, view.now, view.boot, handler, case.content, reason, drill=drill)
+    await agent.recorder.append(made)
