@@ -304,7 +304,7 @@ def test_sighup_rereads_the_fleet(tmp_path: Path):
 
 
 def test_no_file_brings_back_what_operators_have_removed(tmp_path: Path):
-    """Neither a restart with an old file, nor SIGHUP; the log says which VMs stay away, and what brings them back (S31)."""
+    """Neither a restart with an old file, nor SIGHUP; the log says which stay away, and what brings them back (S31)."""
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(WITH_C)
     with Served(tmp_path / "data", fleet) as served:
