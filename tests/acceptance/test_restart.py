@@ -303,6 +303,33 @@ def test_sighup_rereads_the_fleet(tmp_path: Path):
         assert served.get("127.0.1.3").status == 200
 
 
+def test_no_file_brings_back_what_operators_have_removed(tmp_path: Path):
+    """Neither a restart with an old file, nor SIGHUP; the log says which stay away, and what brings them back (S31)."""
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(WITH_C)
+    with Served(tmp_path / "data", fleet) as served:
+        with served.client() as client:
+            client.delete_vm("b")
+        for text in (f"# a remark\n{WITH_C}", TWO, WITH_C):
+            fleet.write_text(text)
+            served.process.send_signal(signal.SIGHUP)
+            served.logged("fleet-reread")
+            assert [served.get(f"127.0.1.{number}").status for number in (1, 2)] == [200, 404]
+        fleet.write_text(WITHOUT_B + ANOTHER)
+        served.process.send_signal(signal.SIGHUP)
+        served.logged("fleet-reread")
+        fleet.write_text(WITH_C)
+        served.process.send_signal(signal.SIGHUP)
+        told = served.logged("fleet-file-not-followed")
+        assert told["message"].endswith("it stays so: vm/b")
+        assert "duenotice fleet apply" in told["hint"]
+    fleet.write_text(f"# older\n{WITH_C}")
+    with Served(tmp_path / "data", fleet) as served:
+        assert [served.get(f"127.0.1.{number}").status for number in (1, 2, 3)] == [200, 404, 200]
+        served.apply(WITH_C)
+        assert served.get("127.0.1.2").status == 200
+
+
 def test_a_second_process_on_the_same_data_says_why_it_ends(tmp_path: Path):
     """The second `duenotice serve` ends with one line of what is wrong and one of what to do."""
     with Served(tmp_path, DEMO) as first:

@@ -99,6 +99,13 @@ def nodes_of(engine: Engine, store: "ClusterStore | None") -> Nodes | None:
     return Nodes(engine, store.way) if store is not None and isinstance(engine, NodeEngine) else None
 
 
+def others_of(engine: Engine) -> set[str]:
+    """The names of the other nodes that take part."""
+    if not isinstance(engine, NodeEngine) or engine.seat.sight is None:
+        return set()
+    return {member.node for member in engine.seat.sight.members} - {engine.seat.identity.node}
+
+
 def claims_of(engine: Engine, patience: float) -> ImpactClaims:
     """Which node makes an attempt at an impact (N12)."""
     if not isinstance(engine, NodeEngine):

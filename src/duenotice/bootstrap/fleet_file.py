@@ -1,17 +1,26 @@
-"""The fleet file of a node. It is applied when it has changed; if it cannot be applied, the last good fleet stays."""
+"""The fleet file of a node: what it says newly is applied; if it cannot be applied, the last good fleet stays."""
 
 import asyncio
+from collections.abc import Callable, Collection, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import structlog
 
 from duenotice.domain.commands import ApplyFleet
-from duenotice.domain.fleet import Declaration
-from duenotice.engine.engine import SELF, Engine
+from duenotice.domain.fleet import LastApplied
+from duenotice.domain.fleet_file import file_of
+from duenotice.domain.last_applied import HOST, VM, by_key, difference, is_away, some_of
+from duenotice.domain.transitions import GroupsPut, HostsPut, VmsPut
+from duenotice.engine.engine import SELF, Engine, Records
 from duenotice.errors import DuenoticeError, InvariantBroken, Misconfigured, reason
-from duenotice.wire.fleet_toml import digest_of, read_fleet
+from duenotice.wire.fleet_toml import read_fleet
 
 KEPT = "The last good fleet is served. Fix the file and send SIGHUP."
+AWAY = (
+    "An operator or the platform has removed it, or another node was there first. "
+    "To make the fleet what a file says: duenotice fleet apply FILE."
+)
 
 log = structlog.get_logger()
 
@@ -23,11 +32,16 @@ def check_first(path: str, data_dir: Path | None) -> None:
 
 
 class FleetFile:
-    """Knows the file, and why it was not applied, if so."""
+    """Knows the file, and why it was not applied, if so.
 
-    def __init__(self, path: str, engine: Engine) -> None:
+    `node` is who has it: a node among others its name, a node on its own "". `others` are the nodes that take part.
+    """
+
+    def __init__(
+        self, path: str, engine: Engine, node: str = "", others: Callable[[], Collection[str]] = tuple
+    ) -> None:
         self.problem: str | None = None
-        self._path, self._engine = path, engine
+        self._path, self._engine, self._node, self._others = path, engine, node, others
 
     async def begin(self) -> None:
         """At the start: without a fleet in the journal a bad file is an error; else VMs are answered as before."""
@@ -38,18 +52,23 @@ class FleetFile:
                 raise
 
     async def apply(self) -> None:
-        """Apply it unless it is the one applied last; a file that cannot be applied is reported and changes nothing."""
+        """Apply what it says newly (N21); a file that cannot be applied is reported and changes nothing."""
+        if not self._path:
+            return
+        before = self._engine.state.fleet.last_applied.get(self._node)
+        records: Records = ()
         try:
-            declared = await asyncio.to_thread(self._declared)
-            if declared is not None:
-                asked = [ApplyFleet(declared)]
-                del declared  # the last who has a million VMs gives them back: not the loop (S26)
-                await self._engine.submit(asked[0], SELF)
+            asked = await asyncio.to_thread(self._asked, before)
+            now = await asyncio.to_thread(file_of, asked[0]) if asked else before
+            if asked:
+                records = await self._engine.submit(asked[0], SELF)
                 self._engine.free(asked)
         except DuenoticeError as error:
             self._refuse(error)
             raise
         self.problem = None
+        if now is not None:
+            await asyncio.to_thread(self._warn, before, now, records)
 
     def _refuse(self, error: DuenoticeError) -> None:
         if not self._engine.state.fleet.digest:
@@ -58,19 +77,56 @@ class FleetFile:
         hint, vms = f"{error.hint} {KEPT}", len(self._engine.state.fleet.vms)
         log.error("fleet refused", action="fleet-refused", error=error.message, hint=hint, vms=vms)
 
-    def _declared(self) -> Declaration | None:
-        """What it says, if that is new. A file that was applied before is not parsed."""
-        if not self._path:
-            return None
+    def _asked(self, before: LastApplied | None) -> list[ApplyFleet]:
+        """The command, if the file says anything new. A text that was applied last is not parsed.
+
+        A list, so that nobody but its owner has the million VMs in it: who lets go of them last takes a while (S26).
+        """
         text = text_of(self._path)
-        if digest_of(text) == self._engine.state.fleet.digest:
-            return None
+        hashed = sha256(text.encode()).hexdigest()
+        if before is not None and before.text == hashed:
+            return []
         try:
-            return read_fleet(text, self._path)
+            declared = read_fleet(text, self._path)
         except DuenoticeError:
             raise
         except Exception as error:
             raise InvariantBroken(f"{self._path}: {error!r}.", hint="Please report this.") from error
+        if before is not None and before.digest == declared.digest:
+            return []
+        return [ApplyFleet(declared, node=self._node, text=hashed)]
+
+    def _warn(self, before: LastApplied | None, now: LastApplied, records: Records) -> None:
+        """Say which things of the file are not followed, and in what it differs from the files of other nodes."""
+        fleet = self._engine.state.fleet
+        if now is not before:
+            then, came = by_key("" if before is None else before.lines), set(_put_by(records))
+            new = (key for key in by_key(now.lines) if key not in then and key not in came)
+            if away := [key for key in new if is_away(fleet, key)]:
+                what = f"the fleet file names what is not in the fleet, and it stays so: {some_of(away)}"
+                log.warning(what, action="fleet-file-not-followed", file=self._path, hint=AWAY)
+        for node in sorted(self._others()):
+            other = fleet.last_applied.get(node)
+            if other is not None and other.digest != now.digest:
+                log.warning(
+                    f"the fleet files of the nodes {self._node} and {node} differ",
+                    action="fleet-files-differ",
+                    nodes=[self._node, node],
+                    difference=difference(now, other, (self._node, node)),
+                    hint="Make them the same. What only one of them says is in the fleet if it was applied there.",
+                )
+
+
+def _put_by(records: Records) -> Iterator[str]:
+    """The keys of what came or changed: this node may not show it yet."""
+    for record in records:
+        match record.transition:
+            case HostsPut(hosts):
+                yield from (HOST + host.name for host in hosts)
+            case GroupsPut(groups):
+                yield from (group.key for group in groups)
+            case VmsPut(vms):
+                yield from (VM + vm.name for vm in vms)
 
 
 def text_of(path: str) -> str:

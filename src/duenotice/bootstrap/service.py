@@ -150,7 +150,8 @@ class Service:
         self.ticker = Ticker(self.engine)
         self._heartbeat = Heartbeat(journal, self.engine.clock, self.ticker.absent, self.engine.keep_time)
         self._file_watch = FileWatch(self.engine, journal)
-        self.fleet_file = FleetFile(self.settings.fleet, self.engine)
+        node = "" if store is None else self.node
+        self.fleet_file = FleetFile(self.settings.fleet, self.engine, node, partial(cluster.others_of, self.engine))
         if self.settings.log_format != "none":
             self.engine.on_commit.append(lambda records: self._changes.add(records, self.engine.state))
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from duenotice.clock import Instant
-from duenotice.domain import gone, indexes, plans_applied
+from duenotice.domain import gone, indexes, last_applied, plans_applied
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
@@ -41,6 +41,8 @@ def apply(state: State, transition: t.Transition) -> None:
 
 def _fleet_declared(state: State, change: t.FleetDeclared) -> None:
     state.fleet.digest, state.fleet.site = change.digest, change.site
+    if change.file is not None:
+        last_applied.note(state.fleet, change.file)
 
 
 def _hosts_put(state: State, change: t.HostsPut) -> None:
@@ -56,12 +58,14 @@ def _hosts_removed(state: State, change: t.HostsRemoved) -> None:
 
 def _groups_put(state: State, change: t.GroupsPut) -> None:
     state.fleet.groups.update((group.key, group) for group in change.groups)
+    last_applied.came(state.fleet, (group.key for group in change.groups))
 
 
 def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
     gone = frozenset(change.keys)
     for key in gone:
-        state.fleet.groups.pop(key, None)
+        if state.fleet.groups.pop(key, None) is not None and last_applied.is_instance(key):
+            last_applied.went(state.fleet, key, by_file=True)
     for scope in [scope for scope in state.scopes if group_of(scope) in gone]:
         _drop_if_deserted(state, scope)
 
@@ -72,6 +76,7 @@ def _vms_put(state: State, change: t.VmsPut) -> None:
         state.departures.pop(vm.name, None)
         indexes.vm_changed(state, state.fleet.vms.get(vm.name), vm)
         state.fleet.put(vm)
+    last_applied.came(state.fleet, (last_applied.VM + vm.name for vm in change.vms))
 
 
 def _keep_incarnation_rising(state: State, vm: Vm) -> None:
@@ -108,6 +113,8 @@ def _vms_removed(state: State, change: t.VmsRemoved) -> None:
         vm = state.fleet.remove(name)
         if vm is not None:
             indexes.vm_changed(state, vm, None)
+            if not last_applied.is_instance(vm.group):  # these come and go with its capacity
+                last_applied.went(state.fleet, last_applied.VM + name, change.by_file)
             _remember(state, _departure(state, vm))
             _drop_if_deserted(state, ALONE + name)
 

@@ -17,10 +17,16 @@ class Command(Struct, frozen=True):
 
 
 class ApplyFleet(Command, frozen=True):
-    """Apply a fleet file. `may_be_empty`: who asks knows that no VM is left."""
+    """Make the fleet what a declaration says. `may_be_empty`: who asks knows that no VM is left.
+
+    With a `node` it is the fleet file of that node, whose text has the hash `text`: only what it says otherwise than
+    before is changed (N21). A node on its own has the name "".
+    """
 
     declaration: Declaration
     may_be_empty: bool = False
+    node: str | None = None
+    text: str = ""
 
 
 class ScheduleEvent(Command, frozen=True):

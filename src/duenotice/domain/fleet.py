@@ -156,7 +156,7 @@ class Site(Struct, frozen=True, omit_defaults=True):
 
 
 class Declaration(Struct, frozen=True):
-    """A whole fleet as a fleet file declares it; `digest` tells one declaration from another."""
+    """A whole fleet as a fleet file declares it; `digest` tells one declaration from another, not one text."""
 
     digest: str
     site: Site = Site()
@@ -165,13 +165,27 @@ class Declaration(Struct, frozen=True):
     vms: tuple[Vm, ...] = ()
 
 
+class LastApplied(Struct, frozen=True, omit_defaults=True):
+    """What the fleet file of a node said when it was applied last (N21); a node on its own has no name here.
+
+    `digest` is that of its declaration, `text` that of its text. `lines` has one line for each thing that it declares:
+    its key and a hash. It is left out where another one with this digest has it.
+    """
+
+    node: str
+    digest: str
+    text: str = ""
+    lines: str = ""
+
+
 class Fleet:
     """The fleet as it stands; changed only by `apply`.
 
-    `by_address` has the same VMs as `vms`; `refuges` are the first two healthy hosts by name.
+    `by_address` has the same VMs as `vms`; `refuges` are the first two healthy hosts by name. `last_applied` has the
+    fleet files by node, `removed` the keys of VMs and scale sets that are gone, and whether a fleet file dropped them.
     """
 
-    __slots__ = ("by_address", "digest", "groups", "hosts", "refuges", "site", "vms")
+    __slots__ = ("by_address", "digest", "groups", "hosts", "last_applied", "refuges", "removed", "site", "vms")
 
     def __init__(self) -> None:
         self.digest = ""
@@ -181,6 +195,8 @@ class Fleet:
         self.groups: dict[str, Group] = {}
         self.vms: dict[str, Vm] = {}
         self.by_address: dict[str, Vm] = {}
+        self.last_applied: dict[str, LastApplied] = {}
+        self.removed: dict[str, bool] = {}
 
     def copy(self) -> "Fleet":
         """A copy of the fleet."""
@@ -194,6 +210,7 @@ class Fleet:
         copy.digest, copy.site = self.digest, self.site
         copy.hosts, copy.groups, copy.refuges = self.hosts.copy(), self.groups.copy(), self.refuges
         copy.vms = self.vms.copy()
+        copy.last_applied, copy.removed = self.last_applied.copy(), self.removed.copy()
         return copy
 
     def put(self, vm: Vm) -> None:

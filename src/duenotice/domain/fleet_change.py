@@ -1,7 +1,8 @@
 """From the fleet as it stands to the fleet as declared, as the smallest set of changes; events are kept."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from msgspec import structs
 
@@ -10,45 +11,78 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import deserted, needless
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Host, Vm, home
+from duenotice.domain.fleet import Fleet, Vm, home
+from duenotice.domain.fleet_file import Wanted, file_of, newly_said, said_by, whole
+from duenotice.domain.last_applied import SITE
 from duenotice.domain.pieces import chunks
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import Domain, domain_of
 from duenotice.domain.state import State
 from duenotice.errors import Refused
 
+After = Callable[[str], Vm | None]
+"""A VM of this name as it is after a change, if it is there."""
+
 
 def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Policy) -> list[t.Transition]:
     """Everything that must change; nothing when the fleet already is as declared."""
+    declared, fleet, file = command.declaration, state.fleet, file_of(command)
+    if file is None:
+        return _whole(state, command)
+    before = fleet.last_applied.get(file.node)
+    if before is not None and before.digest == file.digest:
+        return []
+    says = said_by(fleet, file)
+    changes = _changes(state, command, newly_said(fleet, declared, says))
+    is_known = any(other.digest == file.digest for other in fleet.last_applied.values())
+    return [
+        *changes,
+        t.FleetDeclared(
+            declared.digest if before is not None or not fleet.last_applied else fleet.digest,
+            declared.site if SITE in says.new else fleet.site,
+            structs.replace(file, lines="") if is_known else file,
+        ),
+    ]
+
+
+def _whole(state: State, command: c.ApplyFleet) -> list[t.Transition]:
     declared, fleet = command.declaration, state.fleet
-    if fleet.vms and not declared.vms and not command.may_be_empty:
-        # More likely a file that was cut short than intended: it would remove every VM at once.
-        raise Refused(
-            f"The declared fleet is empty and would remove all {len(fleet.vms)} VMs.",
-            hint="Declare at least one VM; to take VMs away, delete them.",
-        )
-    hosts = {host.name: host for host in declared.hosts}
-    groups = {group.key: group for group in declared.groups}
-    vms = {vm.name: vm for vm in declared.vms}
-    new_hosts = tuple(host for host in hosts.values() if host.name not in fleet.hosts)
-    new_groups = tuple(group for key, group in groups.items() if fleet.groups.get(key) != group)
-    placed = (_placed(vm, fleet.vms.get(vm.name), hosts) for vm in vms.values())
-    changed = (vm for vm in placed if fleet.vms.get(vm.name) != vm)
-    changes: list[t.Transition] = []
-    changes += [t.HostsPut(new_hosts)] if new_hosts else []
-    changes += [t.GroupsPut(new_groups)] if new_groups else []
-    # Removals first: an address may pass from a VM that goes to one that comes.
-    changes += [t.VmsRemoved(names) for names in chunks(name for name in fleet.vms if name not in vms)]
-    changes += [t.VmsPut(chunk) for chunk in chunks(changed)]
-    hit = _hit_among(changes, state)
-    changes += _events_follow(state, hit, vms, _moved(state, hit, _put_by(changes) if hit else ()))
-    gone_groups = tuple(key for key in fleet.groups if key not in groups)
-    gone_hosts = tuple(name for name in fleet.hosts if name not in hosts)
-    changes += [t.GroupsRemoved(gone_groups)] if gone_groups else []
-    changes += [t.HostsRemoved(gone_hosts)] if gone_hosts else []
+    changes = _changes(state, command, whole(fleet, declared))
     if changes or fleet.digest != declared.digest or fleet.site != declared.site:
         changes.append(t.FleetDeclared(declared.digest, declared.site))
     return changes
+
+
+def _changes(state: State, command: c.ApplyFleet, wanted: Wanted) -> list[t.Transition]:
+    declared, fleet = command.declaration, state.fleet
+    if wanted.gone_vms and not declared.vms and not command.may_be_empty:
+        # More likely a file that was cut short than intended: it would remove every VM at once.
+        raise Refused(
+            f"The declared fleet is empty and would remove all {len(wanted.gone_vms)} VMs.",
+            hint="Declare at least one VM; to take VMs away, delete them.",
+        )
+    gone_hosts = frozenset(wanted.gone_hosts)
+    hosts = {name for name in fleet.hosts if name not in gone_hosts}.union(host.name for host in wanted.hosts)
+    placed = (_placed(vm, fleet.vms.get(vm.name), hosts) for vm in wanted.vms.values())
+    changed = (vm for vm in placed if fleet.vms.get(vm.name) != vm)
+    changes: list[t.Transition] = []
+    changes += [t.HostsPut(wanted.hosts)] if wanted.hosts else []
+    changes += [t.GroupsPut(wanted.groups)] if wanted.groups else []
+    # Removals first: an address may pass from a VM that goes to one that comes.
+    changes += [t.VmsRemoved(names, by_file=True) for names in chunks(wanted.gone_vms)]
+    changes += [t.VmsPut(chunk) for chunk in chunks(changed)]
+    hit = _hit_among(changes, state)
+    after = partial(_afterwards, fleet, wanted)
+    changes += _events_follow(state, hit, after, _moved(state, hit, _put_by(changes) if hit else ()))
+    changes += [t.GroupsRemoved(wanted.gone_groups)] if wanted.gone_groups else []
+    changes += [t.HostsRemoved(wanted.gone_hosts)] if wanted.gone_hosts else []
+    return changes
+
+
+def _afterwards(fleet: Fleet, wanted: Wanted, name: str) -> Vm | None:
+    if (vm := wanted.vms.get(name)) is not None:
+        return vm
+    return None if name in wanted.gone_vms else fleet.vms.get(name)
 
 
 def _hit_among(changes: Iterable[t.Transition], state: State) -> set[str]:
@@ -66,7 +100,7 @@ def _moved(state: State, hit: set[str], placed: Iterable[Vm]) -> dict[str, Vm]:
     return {vm.name: vm for vm in placed if vm.name in hit and vm.name in before and before[vm.name].host != vm.host}
 
 
-def _events_follow(state: State, names: set[str], vms: dict[str, Vm], moved: dict[str, Vm]) -> list[t.Transition]:
+def _events_follow(state: State, names: set[str], after: After, moved: dict[str, Vm]) -> list[t.Transition]:
     """A VM that comes to another scope takes its events along: a VM that will be hit must still be told.
 
     The same holds for a VM that was away for a while: its events have waited in its old scope. It also holds when the
@@ -74,11 +108,11 @@ def _events_follow(state: State, names: set[str], vms: dict[str, Vm], moved: dic
     domain of the event leave the event for good. What happens to each event depends only on the fleet as declared.
     """
     events = [event for event in state.events.values() if not names.isdisjoint(event.resources)]
-    return [change for event in events for change in _fate(state, event, vms, moved)]
+    return [change for event in events for change in _fate(state, event, after, moved)]
 
 
-def _fate(state: State, event: Event, vms: dict[str, Vm], moved: dict[str, Vm]) -> list[t.Transition]:
-    domains = {name: domain_of(vms[name]) for name in event.resources if name in vms}
+def _fate(state: State, event: Event, after: After, moved: dict[str, Vm]) -> list[t.Transition]:
+    domains = {name: domain_of(vm) for name in event.resources if (vm := after(name)) is not None}
     if not domains:
         return deserted(state, event)
     if event.phase is Phase.SCHEDULED and len(set(domains.values())) > 1:
@@ -102,7 +136,7 @@ def _home(event: Event, domains: list[Domain]) -> Domain:
     return here if here in domains else Counter(domains).most_common(1)[0][0]
 
 
-def _placed(declared: Vm, present: Vm | None, hosts: dict[str, Host]) -> Vm:
+def _placed(declared: Vm, present: Vm | None, hosts: set[str]) -> Vm:
     """A declared VM where it belongs: one that was moved since stays, unless the file now says otherwise."""
     host = declared.host
     if present is not None and present.declared_host == declared.host:

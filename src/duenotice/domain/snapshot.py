@@ -6,9 +6,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.clock import Mark
-from duenotice.domain import indexes
+from duenotice.domain import indexes, last_applied
 from duenotice.domain.event import Event
-from duenotice.domain.fleet import Group, Host, Site, Vm
+from duenotice.domain.fleet import Group, Host, LastApplied, Site, Vm
 from duenotice.domain.gone import GoneEvent
 from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
@@ -53,6 +53,8 @@ class Snapshot(Struct, frozen=True):
     push_claim: str = ""
     sessions: tuple[Session, ...] = ()
     steady: int = 0
+    last_applied: tuple[LastApplied, ...] = ()
+    removed: tuple[tuple[str, bool], ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -83,6 +85,8 @@ def take(state: State) -> Snapshot:
         push_claim=state.push_claim,
         sessions=tuple(state.sessions.values()),
         steady=state.steady,
+        last_applied=last_applied.each_once(fleet),
+        removed=tuple(fleet.removed.items()),
     )
 
 
@@ -96,6 +100,9 @@ def restore(snapshot: Snapshot) -> State:
     state.fleet.groups = {group.key: group for group in snapshot.groups}
     state.fleet.vms = {vm.name: vm for vm in snapshot.vms}
     state.fleet.by_address = {vm.address: vm for vm in snapshot.vms}
+    for file in snapshot.last_applied:
+        last_applied.note(state.fleet, file)
+    state.fleet.removed = dict(snapshot.removed)
     state.scopes = {s.key: Scope(s.incarnation, s.enabled) for s in snapshot.scopes}
     state.departures.update((departure.vm, departure) for departure in snapshot.departures)
     state.forgotten, state.floor, state.lifted_at = snapshot.forgotten, snapshot.floor, snapshot.lifted_at

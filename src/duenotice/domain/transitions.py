@@ -11,7 +11,7 @@ from msgspec import Struct
 from duenotice.clock import Instant, Mark
 from duenotice.domain.change import Change as Change
 from duenotice.domain.event import Event
-from duenotice.domain.fleet import EventsPolicy, Group, Host, Site, Vm
+from duenotice.domain.fleet import EventsPolicy, Group, Host, LastApplied, Site, Vm
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
 from duenotice.domain.scope import scope_of
 from duenotice.domain.session import Session
@@ -58,10 +58,11 @@ class _OfScope(Change, frozen=True):
 
 
 class FleetDeclared(Change, frozen=True, tag="fleet-declared"):
-    """The fleet now is what the declaration with this digest said."""
+    """The declaration with this digest was applied; `file` is what the fleet file of a node says from now on (N21)."""
 
     digest: str
     site: Site
+    file: LastApplied | None = None
 
 
 class HostsPut(Change, frozen=True, tag="hosts-put"):
@@ -108,9 +109,10 @@ class VmsPut(Change, frozen=True, tag="vms-put"):
 
 
 class VmsRemoved(Change, frozen=True, tag="vms-removed"):
-    """VMs left the fleet."""
+    """VMs left the fleet; `by_file`: because a fleet says so as a whole, or a fleet file says so from now on."""
 
     names: tuple[str, ...]
+    by_file: bool = False
 
     @property
     def touched_vms(self) -> tuple[str, ...]:

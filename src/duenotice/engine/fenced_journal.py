@@ -1,6 +1,7 @@
 """The shared journal as one life of a node writes it: under its epoch, or not at all (N01)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from duenotice.clock import Alive, seconds_since_2020
@@ -9,6 +10,7 @@ from duenotice.domain.transitions import Record
 from duenotice.engine.members import Deposed, Members
 from duenotice.engine.ports import Journal
 from duenotice.engine.shared_time import SharedClock
+from duenotice.errors import Damaged, Rewound, Unavailable
 
 
 class FoundCopy(NamedTuple):
@@ -51,6 +53,17 @@ class NothingLost:
         """The journal knows it."""
 
 
+@contextmanager
+def _waits_if_damaged() -> Iterator[None]:
+    """A node that has all in memory answers on: perhaps somebody is about to restore the store (N22)."""
+    try:
+        yield
+    except Rewound:
+        raise
+    except Damaged as error:
+        raise Unavailable(error.message, hint=error.hint) from error
+
+
 class FencedJournal:
     """A journal whose appends go through the members; all else is the journal's own. `seen` is what is shown."""
 
@@ -84,7 +97,8 @@ class FencedJournal:
     def append(self, records: Sequence[Record]) -> None:
         """Store all records or none, if we lead."""
         try:
-            self._members.append(self._life, self.epoch, records, steady=self._clock.now().steady)
+            with _waits_if_damaged():
+                self._members.append(self._life, self.epoch, records, steady=self._clock.now().steady)
         except Deposed:
             self.on_deposed()
             raise
@@ -99,7 +113,8 @@ class FencedJournal:
 
     def read(self, after: int, limit: int | None = None) -> Iterator[Record]:
         """The records behind a position, in order."""
-        return self._journal.read(after, limit)
+        with _waits_if_damaged():
+            yield from self._journal.read(after, limit)
 
     def index(self) -> bool:
         """Index some more records."""
@@ -107,7 +122,8 @@ class FencedJournal:
 
     def find(self, prefix: str, limit: int) -> list[Record]:
         """The first records about events whose id begins like this."""
-        return self._journal.find(prefix, limit)
+        with _waits_if_damaged():
+            return self._journal.find(prefix, limit)
 
     def first_position(self) -> int:
         """The position of the oldest record."""
@@ -115,7 +131,8 @@ class FencedJournal:
 
     def last_position(self) -> int:
         """The position of the newest record."""
-        return self._journal.last_position()
+        with _waits_if_damaged():
+            return self._journal.last_position()
 
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from duenotice.clock import Instant, boot_micros
 from duenotice.domain.commands import MarkClock, Tick
@@ -25,7 +26,7 @@ from duenotice.engine.members import Members
 from duenotice.engine.membership import Terms
 from duenotice.engine.passing_on import PassingEngine, PassOn
 from duenotice.engine.publisher import Publisher
-from duenotice.engine.seat import Identity, Seat
+from duenotice.engine.seat import Identity, Seat, StorePart
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.tally import Tally
 from duenotice.engine.writer import News, Outcome
@@ -33,6 +34,13 @@ from duenotice.errors import DuenoticeError, InvariantBroken, Rewound, Unavailab
 
 MOST_BEHIND = 10.0
 """Seconds that the clocks of two nodes may differ without a word."""
+
+
+class StoreTrouble(NamedTuple):
+    """Why the shared store does not work, and since when, in microseconds since boot."""
+
+    error: DuenoticeError
+    since: int
 
 
 class NodeEngine(PassingEngine):
@@ -58,7 +66,8 @@ class NodeEngine(PassingEngine):
         self._allowed = 0
         self._to_show: News | None = None
         """What we have asked to show, until it is shown: the seat asks again, also long after we gave up waiting."""
-        self._trouble = ""
+        self._store_troubles: dict[StorePart, StoreTrouble] = {}
+        self._boot_now = now
         self._last_polls = LastPolls(publisher, clock.now().steady)
         self.seat = Seat(members, identity, self, terms, now)
         loop = asyncio.get_running_loop()
@@ -235,16 +244,22 @@ class NodeEngine(PassingEngine):
         with suppress(DuenoticeError):  # in some minutes again
             self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
 
-    def worked(self, error: DuenoticeError | None) -> None:
+    def worked(self, error: DuenoticeError | None, of: StorePart = StorePart.MEMBERS) -> None:
         """Log when the store is away, and when it is back; not each try."""
-        trouble = "" if error is None else error.message
-        if trouble == self._trouble:
-            return
-        self._trouble = trouble
+        before = self._store_troubles.get(of)
         if error is None:
-            report("info", "the shared store works again", action="store-works-again")
-        else:
-            report("warning", "the shared store does not work", action="store-failed", error=trouble, hint=error.hint)
+            if self._store_troubles.pop(of, None) is not None and not self._store_troubles:
+                report("info", "the shared store works again", action="store-works-again")
+            return
+        self._store_troubles[of] = StoreTrouble(error, self._boot_now() if before is None else before.since)
+        if before is None or before.error.message != error.message:
+            what = "the shared store does not work"
+            report("warning", what, action="store-failed", error=error.message, hint=error.hint)
+
+    @property
+    def store_trouble(self) -> StoreTrouble | None:
+        """What is wrong with the shared store, and since when; None if it works as far as this node knows."""
+        return next(iter(self._store_troubles.values()), None)
 
     def store_here(self) -> None:
         """A record at the end of the journal, as this node knows it; if anything is lost, it is refused (N14)."""

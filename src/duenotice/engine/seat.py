@@ -6,6 +6,7 @@ its own state and doors is handed to its crew.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -28,6 +29,13 @@ _REFUSED: dict[type[DuenoticeError], m.Message] = {
 
 class _TooLate(Exception):
     """What was to be shown has too little notice by now."""
+
+
+class StorePart(Enum):
+    """What of the shared store has worked, or has not."""
+
+    MEMBERS = "members"
+    JOURNAL = "journal"
 
 
 class Crew(Protocol):
@@ -66,8 +74,8 @@ class Crew(Protocol):
     def gather_polls(self) -> Mapping[str, int]:
         """The last polls that the others do not know of yet (N11)."""
 
-    def worked(self, error: DuenoticeError | None) -> None:
-        """A call to the store, or a read, has worked or has not."""
+    def worked(self, error: DuenoticeError | None, of: StorePart = StorePart.MEMBERS) -> None:
+        """A call to the store, or a read of the journal, has worked or has not."""
 
     def store_here(self) -> None:
         """Store anything: that proves that the store has lost nothing (N14)."""
@@ -260,7 +268,8 @@ class Seat:
             self._crew.missed_its_time()
             return m.CallBroke(action)
         except Replaced:
-            self.tell(m.WasReplaced(await self._head()))
+            if (head := await self._head()) is not None:  # else the next call says it again
+                self.tell(m.WasReplaced(head))
             return m.CallBroke(action)
         except DuenoticeError as error:
             refused = _REFUSED.get(type(error))
@@ -274,18 +283,21 @@ class Seat:
     async def _head(self) -> Head | None:
         try:
             sight = await run_in(self._calls, self._members.look)
-        except DuenoticeError:
+        except DuenoticeError as error:
+            self._crew.worked(error)
             return None
         return sight.head
 
     async def _read(self, action: m.Read, position: int) -> None:
         begun = self._now()
         try:
-            self.tell(m.Folded(await self._crew.read(position), position, begun))
+            folded = await self._crew.read(position)
+            self._crew.worked(None, StorePart.JOURNAL)
+            self.tell(m.Folded(folded, position, begun))
         except Rewound:
             self.tell(m.HasForgotten())
         except DuenoticeError as error:
-            self._crew.worked(error)
+            self._crew.worked(error, StorePart.JOURNAL)
             self.tell(m.CallBroke(action))
 
     async def _lead(self, epoch: int) -> None:

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from ipaddress import IPv4Address
 from typing import NamedTuple
 
-import msgspec
 from msgspec import structs
 
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.last_applied import digest_of, lines_of
 from duenotice.host.guests import GuestDomain, is_ipv4
 from duenotice.host.notes import Note
 from duenotice.host.ports import DomainState
 from duenotice.host.rules import METADATA_ADDRESS, Plug
-from duenotice.wire.fleet_toml import digest_of, is_name
+from duenotice.wire.fleet_toml import is_name
 
 _REMOVED = ("preempt", "terminate")
 _HOST = "this host"
@@ -148,4 +148,4 @@ def _declared(vms: tuple[Vm, ...], hosts: Sequence[str], file: Declaration | Non
         groups[key] = Group(GroupKind.AVAILABILITY_SET, key.partition("/")[2], domains)
     site = Site() if file is None else file.site
     made = Declaration("", site, tuple(map(Host, hosts)), tuple(groups.values()), vms)
-    return structs.replace(made, digest=digest_of(msgspec.json.encode(made).decode()))
+    return structs.replace(made, digest=digest_of(lines_of(made)))

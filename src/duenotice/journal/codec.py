@@ -150,8 +150,8 @@ def _same(plain: Plain) -> Plain:
 # the answer to a request was not yet opaque; in records of format 4 and snapshots of format 3 owners had no policy, and
 # in the formats after these there were no subscriptions, and no claims of impacts; then plans had no window; then
 # answers were kept by the time of day; then nobody knew from which drained host a VM is away, and what drivers did;
-# then that host was a field of each VM; then nobody was signed in, and steady time stood only where something
-# started or was answered.
+# then that host was a field of each VM; then nobody was signed in, steady time stood only where something started or
+# was answered, and nobody knew what the fleet file of each node had said.
 RECORDS = Codec(
     Record, [_same, record_in_micros, answer_in_bytes, _same, _same, _same, _same, _same, record_with_homes, _same]
 )

@@ -14,6 +14,7 @@ from duenotice.engine.members import Deposed
 from duenotice.errors import Damaged, InvariantBroken, Rewound
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
 from duenotice.journal.positions import refuse_unless_reached
+from duenotice.journal.postgres_answers import row_of, rows_of
 from duenotice.journal.postgres_errors import told_plainly
 from duenotice.journal.postgres_line import Line
 from duenotice.journal.postgres_members import PostgresMembers, lifts
@@ -87,9 +88,9 @@ class PostgresJournal:
             self.found, self._members.is_copy = FoundCopy(position, self._notes.known.floor), True
 
     def _head(self) -> tuple[int, int, str, int, bool]:
-        ((position, shown, boot, steady, is_here, since_2020),) = self._line.ask(_HEAD)
-        self._servers_time = since_2020, monotonic()
-        return position, shown, boot, steady, is_here
+        found = row_of(self._line.name, tuple[int, int, str, int, bool, float], self._line.ask(_HEAD), "head")
+        self._servers_time = found[-1], monotonic()
+        return found[:-1]
 
     def seconds_since_2020(self) -> int:
         """By the clock of the server, as it was when we looked last, and by the time that has passed here since."""
@@ -155,7 +156,7 @@ class PostgresJournal:
         begin = prefix.encode()
         with told_plainly(self._line.name):
             rows = self._line.ask(_FIND, (begin, begin + _BEYOND_UTF8, limit))
-            return [RECORDS.unpack(_row(row)) for row in rows]
+            return [RECORDS.unpack(row) for row in self._rows(rows)]
 
     def first_position(self) -> int:
         """All are kept."""
@@ -203,9 +204,9 @@ class PostgresJournal:
         self._notes.close()
 
     def _newest(self) -> int:
-        ((position,),) = self._line.ask(_POSITION)
+        (position,) = row_of(self._line.name, tuple[int], self._line.ask(_POSITION), "head")
         self._refuse_if_rewound(position)
-        return int(position)
+        return position
 
     def _refuse_if_rewound(self, position: int) -> None:
         if position < self._reached:
@@ -229,17 +230,21 @@ class PostgresJournal:
             yield from found
 
     def _between(self, first: int, last: int) -> tuple[list[Row], list[Record]]:
-        rows = [_row(row) for row in self._line.ask(_RECORDS_BETWEEN, (first, last))]
+        rows = self._rows(self._line.ask(_RECORDS_BETWEEN, (first, last)))
         if [row.position for row in rows] != list(range(first, last + 1)):
             raise Damaged(f"some of the records {first} to {last} are missing")
         return rows, [RECORDS.unpack(row) for row in rows]
+
+    def _rows(self, found: Sequence[Any]) -> list[Row]:
+        rows = rows_of(self._line.name, tuple[int, int, int, str], found)
+        return [Row(position, format, crc, payload.encode()) for position, format, crc, payload in rows]
 
     def _intact_snapshot(self, position: int) -> Snapshot | None:
         rows = self._line.ask(_SNAPSHOT_AT, (position,), patience=SNAPSHOT_ENOUGH)
         if not rows:
             return None  # a newer one has come, and this one has gone, since we looked
         try:
-            return SNAPSHOTS.unpack(_row(rows[0]))
+            return SNAPSHOTS.unpack(self._rows(rows)[0])
         except Damaged as error:
             _log.warning(error.message, action="snapshot-skipped", database=self._line.name)
             return None
@@ -249,8 +254,3 @@ def _pieces(after: int, end: int) -> Iterator[tuple[int, int]]:
     """First and last positions of what is read at once."""
     for first in range(after + 1, end + 1, RECORDS_AT_ONCE):
         yield first, min(end, first + RECORDS_AT_ONCE - 1)
-
-
-def _row(row: tuple[Any, ...]) -> Row:
-    position, format, crc, payload = row
-    return Row(position, format, crc, payload.encode())

@@ -1,7 +1,7 @@
 """Head and members of several nodes, in PostgreSQL: each method calls one function of `postgres_tables_1.sql`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,9 +11,12 @@ from duenotice.engine.members import Deposed, Head, Member, News, NotMember, Rep
 from duenotice.errors import DuenoticeError, Rewound, Unavailable
 from duenotice.journal.codec import RECORDS, Row
 from duenotice.journal.positions import refuse_unless_next
+from duenotice.journal.postgres_answers import read_with, row_of, rows_of
 from duenotice.journal.postgres_ear import Ear
 from duenotice.journal.postgres_line import Line
 from duenotice.wire.operator.from_domain import event_id_of
+
+T = TypeVar("T")
 
 STALE = "stale"
 _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
@@ -35,7 +38,13 @@ _APPEND_ENOUGH = 60.0
 """Seconds for an append: ten thousand records on a slow disk."""
 
 _sight = msgspec.json.Decoder(Sight).decode
-_any = msgspec.json.decode
+_maybe_sight = msgspec.json.Decoder(Sight | None).decode
+_polls = msgspec.json.Decoder(dict[str, int]).decode
+_lives = msgspec.json.Decoder(tuple[str, ...]).decode
+_yes_or_no = msgspec.json.Decoder(bool).decode
+_turn = msgspec.json.Decoder(tuple[int, int]).decode
+_stored = msgspec.json.Decoder(bool | int).decode
+_word = msgspec.json.Decoder(str).decode
 
 
 class _Turn(NamedTuple):
@@ -65,42 +74,41 @@ class PostgresMembers:
 
     def register(self, life: str, node: str, url: str, version: str) -> Sight:
         """A process of a node begins, and replaces the others of this node."""
-        return _sight(self._call("register", life, node, url, version))
+        return self._call(_sight, "register", life, node, url, version)
 
     def join(self, life: str, position: int) -> Head:
         """Become a member that answers with nothing older than a position."""
-        return _sight(self._call("join", life, position)).head
+        return self._call(_sight, "join", life, position).head
 
     def beat(self, life: str, steady: int, polls: Mapping[str, int]) -> Sight:
         """Say that a member is there."""
-        sight = _sight(self._call("beat", life, steady, list(polls), list(polls.values())))
+        sight = self._call(_sight, "beat", life, steady, list(polls), list(polls.values()))
         return sight if self._is_here() else sight._replace(head=sight.head._replace(is_copy=True))
 
     def _is_here(self) -> bool:
         """Whether this is the server where all records were stored. It can be another one after a new connection."""
         connected = self._line.connected
         if connected != self._here_on:
-            ((is_here,),) = self._line.ask(_IS_HERE)
+            (is_here,) = row_of(self._line.name, tuple[bool], self._line.ask(_IS_HERE), "head")
             self._here_on = connected if is_here and connected == self._line.connected else 0
         return self._here_on == connected
 
     def look(self) -> Sight:
         """What is there now."""
-        return _sight(self._call("sight"))
+        return self._call(_sight, "sight")
 
     def absent(self) -> tuple[Member, ...]:
         """Who has registered and is not a member."""
-        return tuple(Member(*row) for row in self._line.ask(_ABSENT))
+        return tuple(rows_of(self._line.name, Member, self._line.ask(_ABSENT)))
 
     def polls(self, after: int) -> Mapping[str, int]:
         """The last polls that are later than that; older ones are forgotten."""
-        found: dict[str, int] = _any(self._call("polls", after))
-        return found
+        return self._call(_polls, "polls", after)
 
     def take_over(self, life: str, epoch: int, beat: int) -> Head | None:
         """Lead from now on, if all is as the caller has seen it."""
-        answer = self._call("take_over", life, epoch, beat, again=False)
-        return None if answer == "null" else _sight(answer).head
+        sight = self._call(_maybe_sight, "take_over", life, epoch, beat, again=False)
+        return None if sight is None else sight.head
 
     def append(self, life: str, epoch: int, records: Sequence[Record], *, steady: int = 0) -> None:
         """Store all records or none, if this life leads."""
@@ -131,27 +139,27 @@ class PostgresMembers:
 
     def hidden(self, life: str, position: int) -> None:
         """A member answers with nothing older from now on."""
-        self._call("hide", life, position)
+        self._call(_yes_or_no, "hide", life, position)
 
     def show(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
         """Let all up to a position be shown, if every other member has hidden it."""
-        return tuple(_any(self._call("show", life, epoch, position)))
+        return self._call(_lives, "show", life, epoch, position)
 
     def put_out(self, life: str, epoch: int, member: str, beat: int) -> bool:
         """Stop waiting for a member, if it has not beaten since."""
-        return bool(_any(self._call("put_out", life, epoch, member, beat)))
+        return self._call(_yes_or_no, "put_out", life, epoch, member, beat)
 
     def resign(self, life: str) -> None:
         """Stop leading."""
-        self._call("resign", life)
+        self._call(_yes_or_no, "resign", life)
 
     def leave(self, life: str) -> None:
         """Be forgotten."""
-        self._call("leave", life)
+        self._call(_yes_or_no, "leave", life)
 
     def note(self, life: str, epoch: int, shown: int, alive: Alive) -> None:
         """What a leader that is alone knows: how far readers have seen, and until when they could be answered."""
-        self._call("note", life, epoch, shown, alive.boot_id, alive.steady)
+        self._call(_yes_or_no, "note", life, epoch, shown, alive.boot_id, alive.steady)
 
     def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
         """Tell all news from now on, in a thread with a connection of its own, until what is returned is called."""
@@ -165,22 +173,24 @@ class PostgresMembers:
             self._ear.close()
         self._line.close()
 
-    def _call(self, function: str, *values: Any, again: bool = True) -> str:
+    def _call(self, read: Callable[[str], T], function: str, *values: Any, again: bool = True) -> T:
         places = ", ".join(["%s"] * len(values))
         ((answer,),) = self._line.ask(f"SELECT duenotice.{function}({places})::text", values, again=again)
-        return self._unless_refused(answer)
+        return self._unless_refused(read, answer)
 
-    def _unless_refused(self, answer: str) -> str:
-        if answer.startswith('"') and (refusal := _REFUSALS.get(_any(answer))):
+    def _unless_refused(self, read: Callable[[str], T], answer: str | None) -> T:
+        """What was answered, if it is no refusal; null if there is no head."""
+        word = read_with(self._line.name, _word, answer) if answer is not None and answer.startswith('"') else ""
+        if refusal := _REFUSALS.get(word):
             kind, what, hint = refusal
             raise kind(what, hint=hint)
-        return answer
+        return read_with(self._line.name, read, answer)
 
     def _take_turn(self, life: str, epoch: int) -> _Turn:
         """The right to append on this connection: what an older one has sent comes too late (N02)."""
         turn = self._turn
         if turn is None or turn[:3] != (life, epoch, self._line.connected):
-            number, _ = _any(self._call("take_turn", life, epoch))
+            number, _ = self._call(_turn, "take_turn", life, epoch)
             turn = self._turn = _Turn(life, epoch, self._line.connected, number)
         return turn
 
@@ -195,9 +205,9 @@ class PostgresMembers:
         if answer == f'"{STALE}"':
             self._turn = None
             raise Unavailable("Another connection of this node has appended meanwhile.", hint="Try again.")
-        newest = _any(self._unless_refused(answer))
+        newest: bool | int = self._unless_refused(_stored, answer)
         if newest is not True:
-            return int(newest)
+            return newest
         self._note_stored(turn, records, rows)
         return None
 

@@ -96,7 +96,13 @@ def _checked(db: "psycopg.Connection[tuple[Any, ...]]") -> About:
         return About(0)
     if not columns.get("about", set()) >= set(_TABLES["about"].split(", ")):
         raise Misconfigured("The schema duenotice has tables that duenotice did not make.", hint=_FOREIGN)
-    found = About._make(*db.execute(_ABOUT).fetchall())
+    rows = db.execute(_ABOUT).fetchall()
+    if len(rows) != 1:
+        raise Misconfigured(
+            f"The table duenotice.about has {len(rows)} rows instead of one: the database was restored only in part.",
+            hint="Restore all of it, then start again.",
+        )
+    found = About._make(rows[0])
     _refuse_too_new(found)
     _refuse_changed(columns, found.version)
     return found

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from duenotice.domain.transitions import MaintenanceStarted, Record, TokenRevoked, VmsPut, VmsRemoved
+from duenotice.domain.transitions import FleetDeclared, MaintenanceStarted, Record, TokenRevoked, VmsPut, VmsRemoved
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.answers import encode, problem
 from duenotice.wire.operator import from_domain
@@ -36,7 +36,7 @@ SENT_AT_ONCE = 10
 FRAMES_KEPT, LONGEST_KEPT = 2_000, 4_096
 """How many encoded records are kept: each is encoded once for all readers."""
 
-LARGE = (MaintenanceStarted, VmsPut, VmsRemoved)
+LARGE = (FleetDeclared, MaintenanceStarted, VmsPut, VmsRemoved)
 """Changes that may contain the whole fleet."""
 
 PIECE = 64 * 1024

@@ -178,12 +178,13 @@ def _choice(request: Request) -> Chooses | None:
 
 
 def _without_secrets(snapshot: Snapshot) -> Snapshot:
-    """A follower checks no tokens, signs nobody in and pushes nothing, so it need not know how."""
+    """A follower checks no tokens, signs nobody in, pushes nothing and has no fleet file, so it need not know how."""
     return structs.replace(
         snapshot,
         tokens=tuple(structs.replace(token, digest="") for token in snapshot.tokens),
         subscriptions=tuple(known.without_secrets() for known in snapshot.subscriptions),
         sessions=(),
+        last_applied=(),
     )
 
 

@@ -185,6 +185,8 @@ def _told(record: Record) -> Record:
     match record.transition:
         case TokenCreated(token):
             return structs.replace(record, transition=TokenCreated(structs.replace(token, digest="")))
+        case FleetDeclared(file=file) as declared if file is not None:
+            return structs.replace(record, transition=structs.replace(declared, file=None))
         case SubscriptionCreated(known):
             return structs.replace(record, transition=SubscriptionCreated(known.without_secrets()))
         case SessionBegun(session, name):

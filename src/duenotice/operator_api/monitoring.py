@@ -69,8 +69,16 @@ class Probes(Resource):
         if (trouble := self._engine.trouble) is not None:
             return problem(503, trouble.message, trouble.hint, _LATER)
         if cut_off:
-            return problem(503, "This node may not answer VMs now.", "It does when it reaches the database.", _LATER)
+            return problem(503, *self._why_cut_off(), _LATER)
         return shown(o.Health("ok"))
+
+    def _why_cut_off(self) -> tuple[str, str]:
+        """What is wrong, and what to do (N22)."""
+        what = "This node may not answer VMs now."
+        found = self._engine.store_trouble if isinstance(self._engine, NodeEngine) else None
+        if found is None:
+            return what, "It does when it reaches the database."
+        return f"{what} {found.error.message}", found.error.hint
 
     def _checks(self, stopped: bool, cut_off: bool) -> str:
         """One line for each check, in the form that Kubernetes uses."""

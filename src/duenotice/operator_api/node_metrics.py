@@ -39,8 +39,11 @@ def node_checks(engine: NodeEngine, now: int) -> list[str]:
     beat = f"the last beat was {age:.1f} s ago" if seat.standing.right_until else "no beat has worked yet"
     is_late = age > seconds(seat.standing.terms.lease) / SILENT_SHARE
     leader = "" if seat.leader is None else seat.leader.node
+    found = engine.store_trouble
+    if found is not None:
+        beat = f"{beat}: {found.error.message} {found.error.hint}"
     return [
-        f"[-]database {beat}" if is_late else f"[+]database ok: {beat}",
+        f"[-]database {beat}" if is_late or found is not None else f"[+]database ok: {beat}",
         f"[+]leader ok: {leader} leads, under epoch {seat.standing.epoch}"
         if leader
         else "[-]leader nobody leads: nothing can be changed",

@@ -1,11 +1,12 @@
 """A fleet file: TOML becomes a fleet declaration, and an error names the place of each mistake."""
 
-import hashlib
 import re
 from collections.abc import Iterator
 from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import islice
 from typing import Any
+
+from msgspec import structs
 
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import (
@@ -19,14 +20,13 @@ from duenotice.domain.fleet import (
     Site,
     Vm,
 )
+from duenotice.domain.last_applied import digest_of, lines_of
 from duenotice.domain.notice import LONGEST_TERMINATE_SECONDS, MINIMUM_SECONDS
 from duenotice.errors import Malformed, Misconfigured
 from duenotice.toml import Table, TomlFile, near_miss
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.duration import parse_duration
 
-_PIECE = 1024 * 1024
-"""Characters."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
 
@@ -34,20 +34,13 @@ _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
 def read_fleet(text: str, source: str = "fleet file") -> Declaration:
     """The declaration in a fleet file; raises `Misconfigured`, which names the file, the place and what to do."""
     file = TomlFile(text, source)
-    return _Reader().read(_Table(file, file.read()), digest_of(text))
+    declared = _Reader().read(_Table(file, file.read()))
+    return structs.replace(declared, digest=digest_of(lines_of(declared)))
 
 
 def is_name(text: str) -> bool:
     """Whether this is a valid name."""
     return NAME.fullmatch(text) is not None
-
-
-def digest_of(text: str) -> str:
-    """A hash, to tell one fleet file from another; made in pieces, so that other threads get their turn (S26)."""
-    made = hashlib.sha256()
-    for begin in range(0, len(text), _PIECE):
-        made.update(text[begin : begin + _PIECE].encode())
-    return made.hexdigest()
 
 
 class _Table(Table):
@@ -76,7 +69,7 @@ class _Reader:
         self._places: dict[str, dict[str, str]] = {}
         """Of each kind of thing, where the name or address was first used."""
 
-    def read(self, top: _Table, digest: str) -> Declaration:
+    def read(self, top: _Table) -> Declaration:
         site = self._site(_Table(top.file, top.take("site", dict, {}), ("site",), "[site]"))
         for table in top.tables("hosts"):
             self._host(table)
@@ -93,7 +86,7 @@ class _Reader:
         top.done()
         vms = tuple(self._vms)
         self._give_back()
-        return Declaration(digest, site, tuple(self._hosts.values()), tuple(self._groups.values()), vms)
+        return Declaration("", site, tuple(self._hosts.values()), tuple(self._groups.values()), vms)
 
     def _give_back(self) -> None:
         """One after the other: to give back all that a million VMs took in one go would stop the other threads."""

@@ -80,7 +80,7 @@ def test_another_site_is_only_noted() -> None:
 def test_only_what_differs_is_changed() -> None:
     vms = (*WITHOUT_ALONE, Vm("new", "10.0.0.9"))
     assert do(state_of(), ApplyFleet(declaration(*vms, digest="2"))) == [
-        VmsRemoved(("alone",)),
+        VmsRemoved(("alone",), by_file=True),
         VmsPut((Vm("new", "10.0.0.9"),)),
         FleetDeclared("2", Site()),
     ]

@@ -43,7 +43,7 @@ def view(state: State, now: Instant) -> tuple[object, ...]:
     moments = [now.steady + later for later in (0, 900 * SECOND, 10**9 * SECOND)]
     agendas = [set(agenda.due(state.agenda, state.events, state.holds, moment)) for moment in moments]
     fleet = state.fleet
-    places = (fleet.digest, fleet.site, fleet.hosts, fleet.groups, fleet.vms)
+    places = (fleet.digest, fleet.site, fleet.hosts, fleet.groups, fleet.vms, fleet.last_applied, fleet.removed)
     marks = (state.position, state.at, state.mark, state.departures, state.forgotten)
     plans = (list(state.maintenances.items()), state.outcomes, next_due(state, now.steady, now.at))
     return documents, agendas, places, marks, plans
@@ -65,6 +65,8 @@ def test_every_field_of_a_snapshot_comes_back() -> None:
     schedule(state, "spot", number=2)
     do(state, c.CancelEvent(id_of(2)))
     do(state, c.ApplyFleet(declaration(*(vm for vm in VMS if vm.name not in ("zonal", "spot")), digest="3")))
+    for node, digest in (("a", "3"), ("b", "3"), ("c", "4")):
+        do(state, c.ApplyFleet(declaration(*VMS[:2], digest=digest), node=node, text="text"))
     do(state, c.LiftIncarnations(1000))
     do(state, c.MarkClock(Mark(NOW.at, NOW.steady)))
     (step, *_) = maintain(state, "web-0", number=3).steps
@@ -77,6 +79,7 @@ def test_every_field_of_a_snapshot_comes_back() -> None:
     taken = take(state)
     assert [name for name in taken.__struct_fields__ if not getattr(taken, name)] == []
     assert take(restore(taken)) == taken
+    assert restore(taken).fleet.last_applied == state.fleet.last_applied, "their lines are stored once"
 
 
 @given(STEPS, STEPS, POLICIES)

@@ -99,9 +99,13 @@ def test_an_empty_file_is_an_empty_fleet() -> None:
     assert (fleet.site, fleet.hosts, fleet.groups, fleet.vms) == (Site(), (), (), ())
 
 
-def test_one_file_has_one_digest_and_another_another() -> None:
-    assert read_fleet("").digest == read_fleet("").digest
-    assert read_fleet("").digest != read_fleet("# a remark").digest
+def test_the_digest_is_of_what_a_file_says() -> None:
+    """A remark, a blank or another order of the keys in a table changes nothing that it says."""
+    one = '[[vms]]\nname = "a"\naddress = "10.0.0.1"\nspot = true\n'
+    same = '# a remark\n[[vms]]\nspot = true\n\naddress = "10.0.0.1"\nname = "a"\n'
+    assert read_fleet(one).digest == read_fleet(same).digest
+    other = [one.replace("true", "false"), one.replace("0.1", "0.2"), one.replace('"a"', '"b"'), "", one + "[site]\n"]
+    assert len({read_fleet(text).digest for text in (one, *other)}) == 5, "an empty [site] says nothing"
 
 
 def test_the_site_is_read() -> None:

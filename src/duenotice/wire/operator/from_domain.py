@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 import msgspec
+from msgspec import structs
 
 from duenotice.clock import Instant, later, seconds
 from duenotice.domain import event as e
@@ -328,6 +329,10 @@ def _details(change: t.Transition) -> Details:
             return Details(event=event(shown))
         case t.VmsPut(vms):
             return Details(names=tuple(vm.name for vm in vms))
+        case t.VmsRemoved(names):
+            return Details(names=names)
+        case t.FleetDeclared():
+            return _as_stored(structs.replace(change, file=None))
         case t.MaintenanceStarted(plan):
             return Details(maintenance=maintenance(plan, m.tally_of(plan.steps)))
         case t.RequestAnswered(answer=answer):
