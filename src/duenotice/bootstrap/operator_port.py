@@ -5,7 +5,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -19,7 +19,11 @@ from duenotice.bootstrap.logs import ToOurLog
 from duenotice.bootstrap.places import CONNECTION
 
 LONGEST_HEAD = 16 * 1024
-"""Bytes of a head that comes in pieces."""
+"""Bytes of a head; not many more than these are read of it at a time (S24)."""
+MOST_FIELDS = 128
+"""Fields of a head. Each costs far more than its bytes: a whole read of the shortest takes 40 ms (S29)."""
+MOST_WAITING = 4
+"""Requests that wait behind the one that is being answered; what comes behind these is not read."""
 NOT_VALID = "Invalid HTTP request received."
 
 PATIENCE_SECONDS = 10.0
@@ -50,27 +54,30 @@ class HeadWithBody:
     uvicorn writes the two by themselves: two calls of the system, two packets, and a client that wakes up twice.
     """
 
-    __slots__ = ("_head", "_loop", "_transport", "close", "is_closing", "write")
+    __slots__ = ("_head", "_loop", "_transport", "is_closing")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
         self._loop, self._transport = loop, transport
-        self._head = b""
-        self.write: Callable[[bytes], None] = self._hold
-        self.is_closing, self.close = transport.is_closing, self._close
+        self._head: bytes | None = None  # empty when it is sent
+        self.is_closing = transport.is_closing
 
-    def _hold(self, head: bytes) -> None:
-        self._head, self.write = head, self._go_on
-        self._loop.call_soon(self._flush)
-
-    def _go_on(self, body: bytes) -> None:
-        head, self._head, self.write = self._head, b"", self._transport.write
-        self._transport.writelines([head, body])
+    def write(self, data: bytes) -> None:
+        """Send it; the first is the head, and is held back for a moment."""
+        if self._head is None:
+            self._head = data
+            self._loop.call_soon(self._flush)
+        elif self._head:
+            head, self._head = self._head, b""
+            self._transport.writelines([head, data])
+        else:
+            self._transport.write(data)
 
     def _flush(self) -> None:
         if self._head:
-            self._go_on(b"")
+            self.write(b"")
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close it after what was written."""
         self._flush()
         self._transport.close()
 
@@ -94,25 +101,52 @@ class _Parser(httptools.HttpRequestParser):
 class PatientOnlySoLong(HttpToolsProtocol, Connection):
     """A connection that is closed when two checks find the same thing unfinished, or a head has no end.
 
-    h11 would take as long for a request as all that we do for it.
+    h11 would take as long for a request as all that we do for it. Nothing refers to a connection in a circle when it is
+    lost: the collector comes once a minute, and thousands of them a second would be gigabytes by then (S24).
     """
 
-    _is_reading_head = False
+    _is_reading_head = _is_deaf = False
     _head_bytes = 0
     _resumed = 0
+    _looking: asyncio.TimerHandle | None = None
 
     def __init__(self, accepted: Accepted, **more: Any) -> None:
         super().__init__(**more)
         self.accepted = accepted
 
     def data_received(self, data: bytes) -> None:
-        """Read on; a head must not be endless."""
-        self._head_bytes = self._head_bytes + len(data) if self._is_reading_head else 0
-        super().data_received(data)
+        """Read on; a head must not be endless, and no read may keep VMs waiting (S26)."""
+        for begin in range(0, len(data), LONGEST_HEAD):
+            if self._is_deaf or self.transport.is_closing():
+                return
+            self._read(data[begin : begin + LONGEST_HEAD])
+
+    def _read(self, piece: bytes) -> None:
+        self._head_bytes = self._head_bytes + len(piece) if self._is_reading_head else 0
+        super().data_received(piece)
         if self._is_reading_head and self._head_bytes > LONGEST_HEAD and not self.transport.is_closing():
             self.send_400_response(NOT_VALID)
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what has come. If others before it are not answered yet, they are, and the last one says the end.
+
+        Else a client would take the refusal for an answer to the first of them, which is done (S6).
+        """
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
+            super().send_400_response(msg)
+        else:
+            cycle.keep_alive, self._is_deaf = False, True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One more field."""
+        if len(self.headers) >= MOST_FIELDS:
+            raise ValueError(f"The request has more than {MOST_FIELDS} fields.")
+        super().on_header(name, value)
+
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MOST_WAITING:
+            raise ValueError("Too many requests wait.")
         self._is_reading_head = True
         super().on_message_begin()
         cast(dict[str, Any], self.scope)[CONNECTION] = self.accepted
@@ -148,11 +182,16 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self.parser = _Parser(self)
-        self.loop.call_later(PATIENCE_SECONDS, self._look, None)
+        self._looking = self.loop.call_later(PATIENCE_SECONDS, self._look, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.accepted.leave()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self.pipeline.clear()
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
 
     def resume_writing(self) -> None:
         """The client has read: most of what waited has gone."""
@@ -178,7 +217,7 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
         if (now := self._stuck) is not None and now == last:
             reset(self.transport)
         else:
-            self.loop.call_later(PATIENCE_SECONDS, self._look, now)
+            self._looking = self.loop.call_later(PATIENCE_SECONDS, self._look, now)
 
     @property
     def _stuck(self) -> object:
@@ -191,9 +230,13 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
 
 
 def config(app: ASGIApp, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
-    """The settings of the operator's port, and of others like it; with `tls` it speaks only TLS."""
+    """The settings of the operator's port, and of others like it; with `tls` it speaks only TLS.
+
+    uvicorn warns of each request that it cannot read. The client is told that, and with a line for each anybody could
+    fill the disk (S24).
+    """
     logger = logging.getLogger("uvicorn.error")
-    logger.handlers, logger.propagate = [ToOurLog(logging.WARNING)], False
+    logger.handlers, logger.propagate = [ToOurLog(logging.ERROR)], False
     return uvicorn.Config(
         app,
         http=PatientOnlySoLong,
