@@ -1,5 +1,6 @@
 """The operator's port, as somebody without a token or without manners meets it."""
 
+import gc
 import re
 import select
 import socket
@@ -7,9 +8,12 @@ import time
 from contextlib import suppress
 
 import pytest
+from structlog.testing import capture_logs
 
 from duenotice.bootstrap import acceptor, operator_port
+from duenotice.bootstrap.operator_port import PatientOnlySoLong
 from tests.support.node import Node
+from tests.support.served import wait_until
 
 
 def connect(node: Node, data: bytes = b"") -> socket.socket:
@@ -78,6 +82,51 @@ def test_requests_that_are_sent_before_they_are_answered_are_answered_in_order(n
     with connect(node, post % (token, len(body), body) + end) as client:
         said = b"".join(iter(lambda: client.recv(4096), b""))
     assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"400", b"200"]
+
+
+def test_only_some_requests_that_are_sent_before_they_are_answered_are_read(node: Node) -> None:
+    """One read has thousands of them, and each would be kept until its turn; the last answer says the end (S24)."""
+    with connect(node, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 50) as client:
+        said = b"".join(iter(lambda: client.recv(4096), b""))
+    answers = re.findall(rb"HTTP/1\.1 (\d+) ", said)
+    assert answers == [b"200"] * (1 + operator_port.MOST_WAITING)
+    assert said.count(b"connection: close") == 1
+    assert b"connection: close" in said[said.rindex(b"HTTP/1.1 ") :]
+
+
+def test_what_is_sent_wrongly_behind_a_request_is_not_its_answer(node: Node) -> None:
+    """Who read the refusal of the second as an answer to the first would take what was done for undone (S6)."""
+    with connect(node, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nwhat is this\r\n\r\n") as client:
+        said = b"".join(iter(lambda: client.recv(4096), b""))
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"200"]
+
+
+@pytest.mark.parametrize(("fields", "status"), [(operator_port.MOST_HEADERS, b"200"), (20_000, b"400")])
+def test_a_head_with_very_many_fields_is_refused(node: Node, fields: int, status: bytes) -> None:
+    """Thirty such heads in one turn of the loop would keep VMs waiting for a second (S29)."""
+    head = b"GET /livez HTTP/1.1\r\nConnection: close\r\nHost: x\r\n" + b"a:b\r\n" * (fields - 2) + b"\r\n"
+    with connect(node, head) as client:
+        assert client.recv(4096).split()[1] == status
+
+
+@pytest.mark.parametrize("sent", [b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /livez", b"what is this\r\n\r\n"])
+def test_a_connection_that_is_over_leaves_nothing_for_the_collector(node: Node, sent: bytes) -> None:
+    """It comes once a minute, and somebody who connects again and again would have taken gigabytes by then (S24)."""
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            connect(node, sent).close()
+        wait_until(lambda: not [each for each in gc.get_objects() if type(each) is PatientOnlySoLong])
+    finally:
+        gc.enable()
+
+
+def test_what_is_no_request_leaves_no_line_in_the_log(node: Node) -> None:
+    """Else anybody could fill the disk; the client is told."""
+    with capture_logs() as lines, connect(node, b"what is this\r\n\r\n") as client:
+        assert client.recv(4096).startswith(b"HTTP/1.1 400 ")
+    assert [line for line in lines if line.get("library") == "uvicorn.error"] == []
 
 
 def test_an_answer_comes_as_one_and_the_head_of_a_long_one_does_not_wait_for_its_body(node: Node) -> None:

@@ -85,6 +85,7 @@ class Accepted(asyncio.Protocol):
     def leave(self) -> None:
         """It is closed."""
         self._crowd.leave(self)
+        self._connection = None  # no cycles here either: requests that are over refer to us
 
 
 def reset(transport: asyncio.Transport) -> None:

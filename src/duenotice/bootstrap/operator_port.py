@@ -5,7 +5,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -58,33 +58,36 @@ class HeadWithBody:
     answer that is there before the whole request is the last one of its connection: what follows is not read as HTTP.
     """
 
-    __slots__ = ("_connection", "_cycle", "_head", "_transport", "close", "is_closing", "write")
+    __slots__ = ("_connection", "_cycle", "_head", "_transport", "is_closing")
 
     def __init__(self, connection: "PatientOnlySoLong", transport: asyncio.Transport) -> None:
         self._connection, self._cycle, self._transport = connection, connection.cycle, transport
-        self._head = b""
-        self.write: Callable[[bytes], None] = self._hold
-        self.is_closing, self.close = transport.is_closing, self._close
+        self._head: bytes | None = None  # empty when it is sent
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send it; the first is the head, and is held back for a moment."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.writelines([head, data])
+        elif self._head is None and not data.startswith(_CONTINUE):
+            self._hold(data)
+        else:
+            self._transport.write(data)
 
     def _hold(self, head: bytes) -> None:
-        if head.startswith(_CONTINUE):
-            self._transport.write(head)
-            return
         if self._cycle.more_body and self._cycle.keep_alive:
             self._cycle.keep_alive = False
             head = head.removesuffix(b"\r\n") + b"connection: close\r\n\r\n"
-        self._head, self.write = head, self._go_on
+        self._head = head
         self._connection.loop.call_soon(self._flush)
-
-    def _go_on(self, body: bytes) -> None:
-        head, self._head, self.write = self._head, b"", self._transport.write
-        self._transport.writelines([head, body])
 
     def _flush(self) -> None:
         if self._head:
-            self._go_on(b"")
+            self.write(b"")
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close it after what was written."""
         self._flush()
         if self._cycle.more_body or self._connection.is_over:
             self._connection.linger()
@@ -115,7 +118,8 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
 
     Whoever it is, what comes in one piece costs some hundred microseconds at the most: heads, pieces of bodies and
     requests that wait are counted while they are read (S24, S29). h11 would take as long for a request as all that we
-    do for it.
+    do for it. Nothing refers to a connection in a circle when it is lost: the collector comes once a minute, and
+    thousands of connections a second would be gigabytes by then.
     """
 
     _head_bytes = 0
@@ -125,6 +129,7 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
     is_over = False
     _thrown_away = 0
     _running: RequestResponseCycle | None = None
+    _looking: asyncio.TimerHandle | None = None
 
     def __init__(self, accepted: Accepted, **more: Any) -> None:
         super().__init__(**more)
@@ -227,7 +232,11 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self.parser = _Parser(self)
-        self.loop.call_later(PATIENCE_SECONDS, self._look, None)
+        self._looking = self.loop.call_later(PATIENCE_SECONDS, self._look, None)
+
+    def on_response_complete(self) -> None:
+        self._let_go(self._running)
+        super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.accepted.leave()
@@ -235,7 +244,19 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
+            self._let_go(cycle)
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self.pipeline.clear()
+        self._let_go(self.cycle)
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    def _let_go(self, cycle: RequestResponseCycle | None) -> None:
+        """It writes no more, and what it wrote through refers to it."""
+        if cycle is not None:
+            cycle.transport = self.transport
 
     def resume_writing(self) -> None:
         """The client has read: most of what waited has gone."""
@@ -261,7 +282,7 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
         if (now := self._stuck) is not None and now == last:
             reset(self.transport)
         else:
-            self.loop.call_later(PATIENCE_SECONDS, self._look, now)
+            self._looking = self.loop.call_later(PATIENCE_SECONDS, self._look, now)
 
     @property
     def _stuck(self) -> object:
