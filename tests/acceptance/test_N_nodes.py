@@ -69,7 +69,9 @@ def test_N02_an_append_whose_answer_was_lost_is_done_once(nodes: Trio) -> None:
 def test_N03_a_new_process_of_a_node_puts_the_old_one_out(nodes: Trio, database: Database, tmp_path: Path) -> None:
     """The old process, which stood still meanwhile, ends and says why."""
     name = next(name for name in nodes.others() if name != "a")  # the operator has the token of a
-    tmp_path.joinpath("admin.token").write_text(nodes.servers[name].token)
+    own = tmp_path / "admin.token"
+    own.touch(0o600)
+    own.write_text(nodes.servers[name].token)
     nodes.servers[name].freeze()
     second = Server(tmp_path, FLEET, journal=database.url, node=name, lease=LEASE)
     second.wait_until_serving()

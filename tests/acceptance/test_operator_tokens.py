@@ -258,6 +258,7 @@ def test_a_data_directory_with_a_token_file_from_before_keeps_it(tmp_path: Path)
     """An upgrade locks nobody out."""
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
+    (data / "admin.token").touch(0o600)
     (data / "admin.token").write_text("dn_a-token-from-before\n")
     with Node(FLEET, data_dir=str(data)) as node:
         assert status(node, "dn_a-token-from-before", "GET", "/v1/tokens") == 200
