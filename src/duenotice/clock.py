@@ -61,7 +61,7 @@ class Instant(NamedTuple):
         return self if micros == 0 else Instant(later(self.at, timedelta(microseconds=micros)), self.steady + micros)
 
     def has_come(self, now: "Instant") -> bool:
-        """Whether it is too late by both faces; nothing is given up before (S34, decision 0018)."""
+        """Whether it is too late by both faces; nothing is given up before (S34, decision 0019)."""
         return self.steady <= now.steady and self.at <= now.at
 
 
@@ -146,7 +146,7 @@ def _monotonic_micros() -> int:
 
 
 LAST_READABLE = datetime(2262, 4, 11, 23, 47, 16, tzinfo=UTC)
-"""Python counts the time of day in nanoseconds of 63 bits. Behind this it fails or stands still, by its version."""
+"""Python counts the time of day in nanoseconds of 63 bits. Beyond this it fails or stands still, by its version."""
 
 
 def wall() -> datetime:

@@ -72,10 +72,10 @@ def plan_of(node: Served, plan: Any) -> Any:
 
 
 @pytest.mark.parametrize("wrong", [25 * HOURS, 2 * DAYS, -2 * DAYS, BEYOND], ids=["+25h", "+2d", "-2d", "beyond 2262"])
-def test_S34_a_clock_that_is_wrong_for_a_moment_loses_nothing(
+def test_a_clock_that_is_wrong_for_a_moment_loses_nothing(
     node: OnAWrongClock, receiver: PushReceiver, wrong: int
 ) -> None:
-    """Two plans, one in its window and one before it, a message that waits, a request that is tried again."""
+    """Two plans, one in its window and one before it, a message that waits, a request that is tried again (S34)."""
     receiver.answer = lambda _: 503
     with node.client() as client:
         known = client.create_subscription(SubscriptionRequest(receiver.url, "eventgrid"))
