@@ -115,6 +115,7 @@ def test_a_clock_beyond_the_year_2262_ends_no_service_and_is_told_of_loudly(node
 
 
 def test_a_service_starts_on_a_clock_beyond_the_year_2262(tmp_path: Path) -> None:
+    """A machine whose battery is empty may boot so; the service is there before NTP is."""
     server = NodeServer(wrong_clock(BEYOND), tmp_path, DEMO)
     server.wait_until_serving()
     server.stop()
