@@ -93,6 +93,9 @@ async def _let_all_end(world: "World") -> None:
     """A maintenance always ends; so does every event. What would take days is cancelled first."""
     for plan in sorted(world.judge.plans):
         await world.operator.ask("POST", f"/v1/maintenances/{plan}/resume", {})
+        status, answer = await world.operator.ask("GET", f"/v1/maintenances/{plan}")
+        if status == 200 and answer["waits_until"]:
+            await world.operator.ask("POST", f"/v1/maintenances/{plan}/cancel", {})
     now = max(node.machine.wall() for node in world.nodes.values())
     for event in list(world.observatory.live.values()):
         if event.phase is Phase.SCHEDULED and event.not_before > now + timedelta(hours=1):

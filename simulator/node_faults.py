@@ -87,6 +87,14 @@ def wall_jump_back(world: "World", dice: Random) -> None:
     world.nodes[dice.choice(world.names)].machine.set_wall(-dice.choice((1, 60, 3600, 86_400 * 3)) * dice.random())
 
 
+@fault("wall-wrong-for-a-moment", "The time of day of a machine is days off for five seconds.", 0.7)
+def wall_wrong_for_a_moment(world: "World", dice: Random) -> None:
+    world.observatory.walls_are_right = False
+    machine, off = world.nodes[dice.choice(world.names)].machine, dice.choice((-2, 1.05, 2, 400)) * 86_400
+    machine.set_wall(off)
+    world.later(5.0, lambda: machine.set_wall(-off))
+
+
 @fault("clock-drifts", "The steady clock of a machine is a little too fast or too slow.", 0.7)
 def clock_drifts(world: "World", dice: Random) -> None:
     world.nodes[dice.choice(world.names)].machine.set_drift(dice.uniform(-1e-4, 1e-4))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,10 @@ def plan(world: "World", dice: Random) -> bool | None:
         "failures_allowed": dice.choice((0, 0, 1)),
         "description": mark,
     }
+    if dice.random() < 0.3:
+        begins = world.nodes[dice.choice(world.names)].machine.wall() + timedelta(seconds=dice.uniform(0, 1800))
+        ends = begins + timedelta(seconds=dice.uniform(600, 7200))
+        body["window"] = f"{begins:%Y-%m-%dT%H:%M:%SZ}/{ends:%Y-%m-%dT%H:%M:%SZ}"
     _soon(world, "POST", "/v1/maintenances", body, mark, dice)
     return None
 

@@ -23,6 +23,7 @@ NOTICE = 900.0
 """Seconds before a Reboot."""
 IMPACT = 600.0
 """Seconds that a simulated maintenance takes."""
+DAY = 86_400.0
 SCENES: dict[str, Scene] = {}
 
 
@@ -83,6 +84,43 @@ async def the_wall_clock_is_set_back_before_a_restart(stage: Stage) -> None:
     stage.set_wall(-3600)
     await stage.restart_well(30.0)
     stage.expect(await stage.told(ALONE, event) >= before, f"S2: NotBefore of {event} has moved earlier")
+
+
+@scene
+async def the_time_of_day_is_wrong_while_a_window_is_near(stage: Stage) -> None:
+    """S34: VMs keep what they were told of for it, and it is not given up."""
+    await stage.listen(ALONE)
+    plan = await stage.maintain("alone", 600, 4200)
+    event = await stage.only_event(ALONE)
+    await stage.wrong_for_a_moment(2 * DAY)
+    stage.expect(bool(await stage.sees(ALONE, event)), f"S34: {event} is taken back by a clock that was wrong for 5 s")
+    await stage.pass_by(NOTICE + IMPACT + 60, ALONE)
+    status = await stage.status_of(plan)
+    stage.expect(status == "done", f"S34: a clock was wrong for 5 s, and a plan with a window is {status}")
+
+
+@scene
+async def the_time_of_day_is_wrong_before_the_only_window(stage: Stage) -> None:
+    """S34: the plan is not paused for good, though its window seemed to be over."""
+    await stage.listen(ALONE)
+    plan = await stage.maintain("alone", 7200, 10_800)
+    await stage.wrong_for_a_moment(2 * DAY)
+    await stage.pass_by(7200 + IMPACT + 60, ALONE)
+    status = await stage.status_of(plan)
+    stage.expect(status == "done", f"S34: a clock was wrong for 5 s, and a plan before its window is {status}")
+
+
+@scene
+async def the_time_of_day_is_wrong_when_an_event_goes(stage: Stage) -> None:
+    """S34: those that went before it are not forgotten by that, so an approval of one is still only late (C03)."""
+    await stage.listen(ALONE, OTHER)
+    first, second = await stage.schedule("alone"), await stage.schedule("other")
+    await stage.cancel(first)
+    stage.set_wall(2 * DAY)
+    await stage.cancel(second)
+    stage.set_wall(-2 * DAY)
+    status = await stage.clients[ALONE].approve(first)
+    stage.expect(status == 200, f"S34: {first} went a moment ago, and its approval is answered {status}")
 
 
 @scene

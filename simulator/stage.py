@@ -6,6 +6,7 @@ All checkers of the world look on, and at its end it comes to rest like every ot
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
@@ -71,6 +72,19 @@ class Stage(World):
         status, answer = await self.operator.ask("POST", "/v1/events", body, mark)
         return str(answer["events"][0]["id"]) if status == 201 else ""
 
+    async def maintain(self, vm: str, begins: float, ends: float) -> str:
+        """A maintenance with a window from so many seconds from now to so many; its id."""
+        mark, now = f"plan {self.mark()}", self.node.machine.wall()
+        window = "/".join(f"{now + timedelta(seconds=after):%Y-%m-%dT%H:%M:%SZ}" for after in (begins, ends))
+        body = {"on": [f"vm={vm}"], "type": "Reboot", "window": window, "description": mark}
+        _, answer = await self.operator.ask("POST", "/v1/maintenances", body, mark)
+        return str(answer["id"])
+
+    async def status_of(self, plan: str) -> str:
+        """How a maintenance stands."""
+        _, answer = await self.operator.ask("GET", f"/v1/maintenances/{plan}")
+        return str(answer["status"])
+
     async def cancel(self, event_id: str) -> None:
         """An event is called off."""
         await self.operator.ask("POST", f"/v1/events/{event_id}/cancel", {})
@@ -96,6 +110,12 @@ class Stage(World):
         """An event as a VM reads it; empty when it does not."""
         _, document = await self.poll(address)
         return next((each for each in document.get("Events", ()) if each["EventId"] == event_id), {})
+
+    async def only_event(self, address: str) -> str:
+        """The id of the one event that a VM reads."""
+        _, document = await self.poll(address)
+        (event,) = document["Events"]
+        return str(event["EventId"])
 
     async def told(self, address: str, event_id: str) -> float:
         """The time until which an event waits, as a VM reads it."""
@@ -131,6 +151,13 @@ class Stage(World):
         """Somebody sets the time of day."""
         self.observatory.walls_are_right = False
         self.node.machine.set_wall(seconds)
+
+    async def wrong_for_a_moment(self, seconds: float) -> None:
+        """Somebody sets the time of day, and sets it right again five seconds later."""
+        self.set_wall(seconds)
+        await self.pass_by(5.0)
+        self.set_wall(-seconds)
+        await self.pass_by(5.0)
 
     def expect(self, is_so: bool, otherwise: str) -> None:
         """What must be so, and the promise that is broken if it is not."""

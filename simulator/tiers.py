@@ -181,5 +181,5 @@ TIERS: dict[str, Callable[[int], Round]] = {
 SHORT: dict[str, Callable[[int], Round]] = {"world": short_world}
 """Instead of the others, where many seeds are worth more than long lives."""
 
-ENOUGH = {"scenes": 22}
+ENOUGH = {"scenes": 25}
 """Seeds after which a tier has shown all that it can: each scene once."""

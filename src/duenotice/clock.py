@@ -146,7 +146,7 @@ def _monotonic_micros() -> int:
 
 
 LAST_READABLE = datetime(2262, 4, 11, 23, 47, 16, tzinfo=UTC)
-"""Python counts the time of day in nanoseconds of 63 bits. Behind this it fails or stands still, by its version."""
+"""Python counts the time of day in nanoseconds of 63 bits. Beyond this it fails or stands still, by its version."""
 
 
 def wall() -> datetime:

@@ -75,7 +75,7 @@ def plan_of(node: Served, plan: Any) -> Any:
 def test_a_clock_that_is_wrong_for_a_moment_loses_nothing(
     node: OnAWrongClock, receiver: PushReceiver, wrong: int
 ) -> None:
-    """Two plans, one in its window and one before it, a message that waits, a request that is tried again."""
+    """Two plans, one in its window and one before it, a message that waits, a request that is tried again (S34)."""
     receiver.answer = lambda _: 503
     with node.client() as client:
         known = client.create_subscription(SubscriptionRequest(receiver.url, "eventgrid"))
@@ -115,6 +115,7 @@ def test_a_clock_beyond_the_year_2262_ends_no_service_and_is_told_of_loudly(node
 
 
 def test_a_service_starts_on_a_clock_beyond_the_year_2262(tmp_path: Path) -> None:
+    """A machine whose battery is empty may boot so; the service is there before NTP is."""
     server = NodeServer(wrong_clock(BEYOND), tmp_path, DEMO)
     server.wait_until_serving()
     server.stop()

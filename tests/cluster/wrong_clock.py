@@ -1,7 +1,7 @@
 """Starts `duenotice` with a time of day that is wrong: `python -m tests.cluster.wrong_clock SECONDS serve …`.
 
 In place of SECONDS it may be a file that holds them: then the clock can be set while the process runs. It is moved
-where Python reads it. Behind the year 2262 that fails, as Python itself does there.
+where Python reads it. Beyond the year 2262 that fails, as Python itself does there.
 """
 
 import sys

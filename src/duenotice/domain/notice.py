@@ -20,7 +20,7 @@ LONGEST_PREDICTION_SECONDS = 7 * 24 * 3600
 
 _FARTHEST = timedelta(days=366)
 LAST_TOLD = datetime(9990, 1, 1, tzinfo=UTC)
-"""Behind this there are dates for notices, windows and what else comes later, and then no more."""
+"""From here on there may be no dates for notices, windows and what else comes later."""
 
 
 def minimum_notice(event_type: EventType, group: Group | None) -> int:
