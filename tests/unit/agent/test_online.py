@@ -1,9 +1,28 @@
 """What the metadata service says of us, held against the configuration and our own clock."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from duenotice.agent import online
 from duenotice.agent.config import read_config
+from duenotice.wire.times import format_rfc1123
+from tests.support.evil import EvilServer, json_answer
+
+
+@pytest.mark.parametrize(("seconds", "least", "most"), [(90, 85, 90), (0, 0, 0), (-90, -95, -90)])
+def test_the_clocks_are_compared_with_the_date_of_the_answer(seconds: int, least: int, most: int) -> None:
+    """It tells whole seconds, so one second does not count as a difference."""
+    date = f"Date: {format_rfc1123(datetime.now(UTC) + timedelta(seconds=seconds))}"
+    with EvilServer(json_answer({"compute": {"name": "web-0"}}, date)) as server:
+        answer = online.ask(read_config(f'[metadata]\nendpoint = "{server.endpoint}"\n'))
+    assert answer.ahead is not None and least <= answer.ahead <= most
+
+
+def test_a_service_that_does_not_tell_the_time_is_not_compared() -> None:
+    with EvilServer(json_answer({"compute": {"name": "web-0"}})) as server:
+        answer = online.ask(read_config(f'[metadata]\nendpoint = "{server.endpoint}"\n'))
+    assert answer == online.Online("web-0", None)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -51,12 +51,28 @@ def test_a_bad_question_learns_nothing(request_: Request, status: int):
     assert answer.status == status and b"ready" not in answer.body
 
 
+NEW = b"the next key of all"
+
+
+STEPS = [[KEY], [KEY, NEW], [NEW, KEY], [NEW]]
+SIDE_BY_SIDE = [(ours, theirs) for at in range(4) for ours in STEPS[at : at + 2] for theirs in STEPS[at : at + 2]]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), SIDE_BY_SIDE)
+def test_agents_understand_each_other_while_the_key_is_changed(ours: list[bytes], theirs: list[bytes]):
+    """Each has both keys for a while; of two agents one may always be a step ahead of the other."""
+    news = ask(lambda request: answer_peer(request, theirs, "web-1", tell), keys=ours)
+    assert news.ready == {"web-1"}
+
+
 def test_a_question_for_another_vm_learns_nothing():
     """An address that leads to the wrong machine is found out."""
     assert answer_peer(asked(vm="web-1"), [KEY], "web-2", tell).status == 403
 
 
-def ask(respond: Callable[[Request], HttpAnswer], vm: str = "web-1", address: str = "") -> PeerNews:
+def ask(
+    respond: Callable[[Request], HttpAnswer], vm: str = "web-1", address: str = "", keys: Sequence[bytes] = (KEY,)
+) -> PeerNews:
     """What a leader learns from a peer that answers so."""
 
     async def scene() -> PeerNews:
@@ -65,7 +81,7 @@ def ask(respond: Callable[[Request], HttpAnswer], vm: str = "web-1", address: st
         peers = Peers("", address=address or f"http://127.0.0.1:{port}/{{vm}}".replace("/{vm}", ""))
         peers = Peers("", addresses={vm: f"http://127.0.0.1:{port}"}) if not address else peers
         async with server:
-            return await Asking(peers, [KEY]).ask(AskPeers("E1", (vm,), (vm,)), "C1")
+            return await Asking(peers, keys).ask(AskPeers("E1", (vm,), (vm,)), "C1")
 
     return asyncio.run(scene())
 

@@ -4,12 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from duenotice.agent.cases import LedgerRecord
+from duenotice.agent.cases import LedgerRecord, apply
 from duenotice.agent.plan import (
     RESERVE,
     ApprovalPolicy,
     Approve,
     AskPeers,
+    LookAgain,
     PeerNews,
     Prepare,
     Recover,
@@ -18,6 +19,7 @@ from duenotice.agent.plan import (
     is_ready,
     plan,
     sight,
+    unprepared,
     woken,
 )
 from duenotice.agent.rules import HandlerSpec
@@ -351,6 +353,91 @@ def test_what_is_stuck_holds_up_the_rest_only_if_it_is_required(required: bool, 
     stuck = [seen(), *DONE, record("preparing", "b"), TURN, record("recovering", "b"), record("stuck", "b", reason="x")]
     found = plan(cases(*stuck), view("a", HandlerSpec("b", required)))
     assert [step.handler for step in found if isinstance(step, Recover)] == steps
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(59, ["b"]), (60, ["b", "a"])])
+def test_the_rest_waits_only_so_long_for_what_is_stuck(seconds: int, steps: list[str]):
+    """A machine whose last step cannot be put back would stay drained as a whole."""
+    stuck = [seen(), *DONE, record("preparing", "b"), TURN, record("recovering", "b"), record("stuck", "b", reason="x")]
+    now = NOW + timedelta(seconds=seconds)
+    found = plan(cases(*stuck), view("a", HandlerSpec("b", holds=60.0), now=now))
+    assert [step.handler for step in found if isinstance(step, Recover)] == steps
+
+
+SKIPPED = record("skipped", "a", reason="by hand")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [[], [record("preparing", "a")], [record("preparing", "a"), record("failed", "a", reason="x")]],
+    ids=["not begun", "begun", "failed"],
+)
+def test_an_event_is_approved_without_a_handler_that_a_person_has_skipped(before: list[LedgerRecord]):
+    """What it had begun is put back all the same, and what it had not begun is not (S15)."""
+    known = cases(seen(), *before, SKIPPED)
+    assert plan(known, view("a")) == [Approve(ID)]
+    for each in (record("again", "a"), TURN):
+        apply(known, each)
+    assert plan(known, view("a")) == ([Recover(ID, "a")] if before else [])
+
+
+def test_a_skipped_handler_is_skipped_for_what_the_event_was_then():
+    """When other VMs are hit, it is run after all (S12)."""
+    wider = event(resources=(ME, "web-1"))
+    assert plan(cases(seen(), SKIPPED, seen(wider)), view("a")) == [Prepare(ID, "a", 60.0)]
+
+
+@pytest.mark.parametrize("what", ["again", "undone"])
+def test_what_is_to_be_done_again_does_not_count_as_done(what: str):
+    """A person says so, or it was undone (S12)."""
+    known = cases(seen(), *DONE, record(what, "a", reason=""))
+    assert not is_ready(known[ID], view("a"))
+    assert plan(known, view("a")) == [Prepare(ID, "a", 60.0)]
+
+
+def test_what_a_person_has_skipped_on_the_way_back_is_not_put_back_any_more():
+    """The case is over then."""
+    known = cases(seen(), *DONE, TURN, record("recovering", "a"), record("stuck", "a", reason="x"), SKIPPED)
+    assert plan(known, view("a")) == [] and known[ID].is_closed
+
+
+@pytest.mark.parametrize(
+    ("looks", "seconds", "looked_at"), [(True, 10, True), (True, 9, False), (False, 10, False), (True, 900 - 2, False)]
+)
+def test_what_is_prepared_is_looked_at_again_until_the_event_begins(looks: bool, seconds: int, looked_at: bool):
+    """Not at once, or a handler whose work is undone each time would run all the time."""
+    found = plan(cases(seen(), *DONE), view(HandlerSpec("a", looks=looks), now=NOW + timedelta(seconds=seconds)))
+    assert (LookAgain(ID, "a") in found) is looked_at
+
+
+LATE = {"now": NOW + timedelta(minutes=15)}
+BEGUN = [seen(), record("preparing", "a")]
+STARTED = seen(event("Started"))
+
+
+@pytest.mark.parametrize(
+    ("records", "now", "why"),
+    [
+        ([seen()], LATE, "there was no time for a."),
+        (BEGUN, LATE, "a was not done in time."),
+        ([*BEGUN, record("failed", "a", reason="exit 3.")], LATE, "a has failed: exit 3."),
+        ([seen(), *DONE, record("undone", "a", reason="x")], LATE, "a was undone."),
+        ([seen(), *DONE, seen(event(resources=BOTH))], LATE, "a was done for what the event was before."),
+        ([STARTED], {}, "it had started when it was first seen."),
+        ([*BEGUN, STARTED], {}, "a was not done in time."),
+        ([*BEGUN], {"now": NOW + timedelta(minutes=14, seconds=59)}, None),
+        ([seen(), *DONE, STARTED], {}, None),
+        ([seen(), SKIPPED, STARTED], {}, None),
+        ([*BEGUN, TURN], LATE, None),
+        ([*BEGUN, STARTED, record("unprepared", reason="x")], {}, None),
+        ([seen(drill=True)], LATE, None),
+        ([seen()], {**LATE, "heard": False}, None),
+        ([seen()], {**LATE, "rules": ()}, None),
+    ],
+)
+def test_what_was_not_prepared_is_recorded_once_with_its_reason(records, now, why: str | None):
+    """When the event begins, or its notice is over: not before, and not when a person or a rule wanted it so (S32)."""
+    assert whats(unprepared(cases(*records), view("a", **now))) == ([] if why is None else [("unprepared", why)])
 
 
 def test_a_handler_that_another_event_needs_is_not_put_back():
