@@ -183,7 +183,7 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
             super().on_message_complete()
 
     def refuse(self) -> None:
-        """What comes is not valid. Requests before it are answered first: none of them may get the answer to this one."""
+        """What comes is not valid. Requests before it are answered first: none may get the answer to this one."""
         if self.transport.is_closing() or self.is_over:
             return
         self.is_over = True
