@@ -26,10 +26,10 @@ LONGEST_ITEM = 4 * PAGE_BYTES
 
 
 class CallBounds(NamedTuple):
-    """What one call of a port may cost at the most (S24, S29).
+    """What one call of a port may cost at the most (S24, S29): bytes of its body, and fields of a form in it.
 
-    Bytes of its body, fields of a form in it, rows and bytes of its answer. Of an answer that is a page, `answer`
-    bounds the one item that every page has, however large it is; the page itself ends at `PAGE_BYTES`.
+    `rows` and `answer` are looked at by the Azure door. Of an answer that is a page, `answer` bounds the one item that
+    every page has, however large it is. Pages of both ports end at `PAGE_BYTES`.
     """
 
     body: int = LARGE_BYTES

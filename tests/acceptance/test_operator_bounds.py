@@ -201,7 +201,7 @@ def test_a_body_in_pieces_of_one_byte_is_refused(node: Node) -> None:
 
 
 def test_of_very_many_requests_that_come_at_once_the_first_are_answered_in_order(node: Node) -> None:
-    """Then the connection is closed; none of them gets the answer to another one, or to what is no request."""
+    """Then the connection is closed; none of them gets the answer to another one, or to what is not valid."""
     said = answered(node, head("GET", "/version") + head("GET", "/livez") * 5_000)
     assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"200"] * (1 + operator_port.MOST_WAITING)
     assert re.findall(rb'\r\n\r\n(\{"\w+)', said)[:2] == [b'{"version', b'{"status']

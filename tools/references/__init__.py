@@ -1,12 +1,13 @@
-"""Pages of the docs that are made from code: commands, REST calls, settings, keys of the fleet file and of handlers."""
+"""Pages of the docs that are made from code: commands, REST calls, settings, bounds, keys of files and handlers."""
 
 from pathlib import Path
 
-from tools.references import commands, fleet_file, handlers, rest, settings
+from tools.references import bounds, commands, fleet_file, handlers, rest, settings
 from tools.references.words import COMMAND
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
+    "bounds.md": bounds.page,
     "commands.md": commands.page,
     "handlers.md": handlers.page,
     "rest.md": rest.page,

@@ -116,10 +116,10 @@ class _Parser(httptools.HttpRequestParser):
 class PatientOnlySoLong(HttpToolsProtocol, Connection):
     """A connection that is closed when two checks find the same thing unfinished.
 
-    Whoever it is, what comes in one piece costs some hundred microseconds at the most: heads, pieces of bodies and
-    requests that wait are counted while they are read (S24, S29). h11 would take as long for a request as all that we
-    do for it. Nothing refers to a connection in a circle when it is lost: the collector comes once a minute, and
-    thousands of connections a second would be gigabytes by then.
+    What comes in one piece costs some hundred microseconds at the most, with a token or without: heads, pieces of
+    bodies and requests that wait are counted while they are read (S24, S29). h11 would take as long for a request as
+    all that we do for it. Nothing refers to a connection in a circle when it is lost: the
+    collector comes once a minute, and thousands of connections a second would be gigabytes by then.
     """
 
     _head_bytes = 0
@@ -188,7 +188,7 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
             super().on_message_complete()
 
     def refuse(self) -> None:
-        """What comes is no request. Those before it are answered first: none of them may get the answer to this one."""
+        """What comes is not valid. Requests before it are answered first: none may get the answer to this one."""
         if self.transport.is_closing() or self.is_over:
             return
         self.is_over = True

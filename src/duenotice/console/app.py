@@ -117,12 +117,15 @@ class Console:
         self._templates.globals |= {"duenotice_version": __version__, "navigation": NAVIGATION, "console_keys": KEYS}
         self._templates.globals |= {"static": self._assets.root, "admins_menu": MENU}
 
+    def pages(self) -> list[PageRoute]:
+        """The rows of all rooms."""
+        pages = [page for room in ROOMS for page in room().pages()]
+        return [*pages, *ScenarioPages(self._plays).pages(), *self.live.pages()]
+
     def app(self) -> ASGIApp:
         """The ASGI application."""
-        pages: list[PageRoute] = [page for room in ROOMS for page in room().pages()]
-        pages += [*ScenarioPages(self._plays).pages(), *self.live.pages()]
         by_path: dict[str, dict[str, PageRoute]] = {}
-        for page in pages:
+        for page in self.pages():
             by_path.setdefault(page.path, {})[page.method] = page
         routes: list[BaseRoute] = [
             Route("/sign-in", self._sign_in, methods=["GET", "POST"]),

@@ -50,7 +50,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def shown(body: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """An answer in JSON that is small, whoever asks: what may be larger than `bounds.LARGE_BYTES` is made aside."""
+    """An answer in JSON that is always small; what may be larger than `bounds.LARGE_BYTES` is made aside."""
     return Response(encode(body), status, headers, JSON)
 
 

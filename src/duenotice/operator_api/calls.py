@@ -42,7 +42,7 @@ def nobody(_: Request) -> None:
 
 
 class Call(NamedTuple):
-    """One method of one path; `role` None is anybody whom `refuse` lets in, `query` has the parameters it knows.
+    """One method of one path; `role` None is anybody, unless `refuse` refuses, `query` has the parameters it knows.
 
     `answers` has for each status of success the type of its JSON, a media type of something else, several of these,
     or None when there is no body. `body` is the type of its JSON, or the media types of something else. `refusals`
