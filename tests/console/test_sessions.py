@@ -1,6 +1,8 @@
 """Sessions of the console: opaque, kept by the server, ended by it, and of no use anywhere else (S35)."""
 
+import asyncio
 import http.client
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -13,6 +15,8 @@ from playwright.sync_api import Browser, expect
 
 from duenotice.clock import Instant, micros_of
 from duenotice.console.sessions import SIGN_INS
+from duenotice.domain.commands import SetEventsPolicy
+from duenotice.domain.fleet import EventsPolicy
 from duenotice.domain.session import LASTS
 from duenotice.domain.token import digest_of
 from duenotice.domain.transitions import OperationPerformed
@@ -21,7 +25,7 @@ from tests.console.test_door import FORM, ask
 from tests.crash.server import Server
 from tests.protocol.world import Disk
 from tests.support.certificates import certificates
-from tests.support.node import SECONDS, Node, Outside, signed_in
+from tests.support.node import SECONDS, Node, Outside, signed_in, wire
 from tests.support.served import wait_until
 from tests.support.three_nodes import three_emulators
 
@@ -95,6 +99,38 @@ def test_signing_out_ends_the_session_at_the_server(node: Node, open_things: Exi
     assert ask(node, "POST", "/vms/web-0/restart", cookie=cookie).headers["location"].startswith("/sign-in")
     assert node.events("web-0") == []
     assert (front(node, other), stays.readline() != b"") == ((200, ""), True)
+
+
+def test_a_long_answer_ends_with_its_session(
+    node: Node, open_things: ExitStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An export of several megabytes that is being read; it is cut off, so that nobody takes it for the whole."""
+
+    async def fill() -> None:
+        submit, policies = node.service.engine.submit, (EventsPolicy(True), EventsPolicy(False))
+        await asyncio.gather(*(submit(SetEventsPolicy("vm/web-0", policies[n % 2]), "test") for n in range(20_000)))
+
+    node.run(fill())
+    cookie = node.cookie()
+    exported = export(open_things, node, cookie)
+    page(node.operator_address, cookie, "/sign-out", "POST")
+    with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+        exported.read()
+    assert "Traceback" not in capsys.readouterr().out
+
+
+def export(stack: ExitStack, node: Node, cookie: str) -> http.client.HTTPResponse:
+    """The beginning of an export, by somebody who reads slowly."""
+    reader = stack.enter_context(socket.socket())
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    reader.settimeout(SECONDS)
+    host, port = node.operator_address
+    reader.connect((host, port))
+    reader.sendall(wire("GET /audit/export?format=jsonl HTTP/1.1", f"Host: {host}:{port}", f"Cookie: {cookie}"))
+    answer = http.client.HTTPResponse(reader)
+    answer.begin()
+    assert answer.status == 200
+    return answer
 
 
 def test_a_revoked_token_ends_its_pages_and_streams_at_once(node: Node, open_things: ExitStack) -> None:

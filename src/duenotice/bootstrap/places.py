@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duenotice.bootstrap.acceptor import Accepted
 from duenotice.bounds import LARGE_BYTES
+from duenotice.client.operator.errors import UnknownToken
 from duenotice.domain.token import Role, Token
 from duenotice.operator_api.answers import problem
 
@@ -123,6 +124,8 @@ class Front:
             return
         try:
             await side.app(scope, receive, in_pieces(send))
+        except UnknownToken:  # who has signed out, or whose token was revoked, in the middle of an answer (S35)
+            place.end()  # cut off, so that nobody takes what came for the whole
         finally:
             places.leave(holder, place)
 

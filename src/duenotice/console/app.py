@@ -97,7 +97,7 @@ class Console:
     def __init__(
         self,
         operator_api: ASGIApp,
-        asked_with: Callable[[ASGIApp, str], ASGIApp],
+        asked_with: Callable[[ASGIApp, Callable[[], str]], ASGIApp],
         sessions: Sessions,
         vms_ask: Callable[[], tuple[str, int]] = lambda: METADATA,
     ) -> None:
@@ -186,16 +186,18 @@ class Console:
         token = await self._sessions.token_now(secret)
         if token is None:
             raise UnknownToken("Nobody is signed in.", hint="Sign in.")
-        api = self._asked_with(self._operator_api, token.id)
+
+        def token_id() -> str:
+            """Of this moment: an answer that is long ends with its session (S35)."""
+            return "" if (known := self._sessions.token_of(secret)) is None else known.id
+
+        api = self._asked_with(self._operator_api, token_id)
         client = AsyncOperatorClient.in_process(api, "", explain=with_pages)
         # The position is read first: what happens after it is told live, so nothing is missed.
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
         needs = await client.attention() if looks else None
-
-        def is_signed_in() -> bool:
-            return self._sessions.token_of(secret) is not None
-
-        visit = Visit(request, client, api, is_signed_in, me, clock, fleet.position, self._render, fleet.problem, needs)
+        lasting = self._asked_with(self._operator_api, lambda: token.id)
+        visit = Visit(request, client, lasting, token_id, me, clock, fleet.position, self._render, fleet.problem, needs)
         return visit._replace(vms_ask=self._vms_ask())
 
     async def _sign_in(self, request: Request) -> Response:

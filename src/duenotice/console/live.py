@@ -113,9 +113,9 @@ async def _news(heard: Records, visit: Visit, seconds: float) -> list[Record] | 
     """Records that came together; None when the feed or the session is over, of which no record need tell (S35)."""
     found: list[Record] | None = []
     until = monotonic() + seconds
-    while visit.is_signed_in() and found == [] and (left := until - monotonic()) > 0:
+    while visit.token_id() and found == [] and (left := until - monotonic()) > 0:
         found = await _gathered(heard, min(left, SESSION_SECONDS))
-    return found if visit.is_signed_in() else None
+    return found if visit.token_id() else None
 
 
 async def _gathered(heard: Records, seconds: float) -> list[Record] | None:

@@ -51,9 +51,9 @@ class Visit(NamedTuple):
     request: Request
     client: AsyncOperatorClient
     api: ASGIApp
-    """The operator's API, asked with the visitor's token."""
-    is_signed_in: Callable[[], bool]
-    """Whether the session goes on, and its token."""
+    """The operator's API, asked with the visitor's token by what goes on when the visitor has signed out."""
+    token_id: Callable[[], str]
+    """The visitor's token; empty as soon as the session is over."""
     me: Token
     clock: Clock
     position: int

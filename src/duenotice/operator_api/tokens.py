@@ -73,11 +73,11 @@ class Gate:
         return self._tokens().get(token_id) if token_id else None
 
 
-def asked_with(app: ASGIApp, token_id: str) -> ASGIApp:
-    """The API for a part of this process, such as the console, that has found out whose token it acts for."""
+def asked_with(app: ASGIApp, token_id: Callable[[], str]) -> ASGIApp:
+    """The API for a part of this process, such as the console, that knows whose token it acts for at each request."""
 
     async def asked(scope: Scope, receive: Receive, send: Send) -> None:
-        scope[ASKED_WITH] = token_id
+        scope[ASKED_WITH] = token_id()
         await app(scope, receive, send)
 
     return asked

@@ -41,7 +41,9 @@ class Door:
     def __init__(self, node: Node, token: str = TOKEN, token_id: str = "") -> None:
         node.engine.patience = 0.01
         app: Any = OperatorApi(node.engine, Ticker(node.engine), nodes=Nodes(node.engine)).app()
-        self._carrier = AppCarrier(asked_with(app, token_id) if token_id else app, token, asyncio.get_running_loop())
+        self._carrier = AppCarrier(
+            asked_with(app, lambda: token_id) if token_id else app, token, asyncio.get_running_loop()
+        )
 
     def cancel(self, key: str = "") -> "asyncio.Task[Response]":
         """Cancel the event."""
