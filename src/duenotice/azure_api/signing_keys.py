@@ -64,7 +64,7 @@ class KeyRing(Struct, frozen=True):
         near = [key for key in keys if key.begins <= now + LASTS]
         if not near:
             keys.append(_new_key(now))
-        elif near[-1].begins + ROTATED_AFTER < now and len(keys) < MOST_KEYS:
+        elif near[-1].begins + ROTATED_AFTER < now:
             keys.append(_new_key(now + BEGINS_AFTER))
         keys.sort(key=lambda key: key.begins)
         settled = [number for number, key in enumerate(keys) if key.begins + NEEDED < now and key.id in long_known]
