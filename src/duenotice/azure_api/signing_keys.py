@@ -6,14 +6,14 @@ it has ended. `KeyRing` says which keys there should be; `SigningKeys` keeps the
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
 
-from duenotice.clock import wall
+from duenotice.clock import monotonic, wall
 from duenotice.errors import Misconfigured, Refused
 
 FILE = "azure-tokens.key"
@@ -24,6 +24,8 @@ SLACK = 300
 ROTATED_AFTER = 24 * 3600
 BEGINS_AFTER = 300
 """Nodes look for new keys each minute; after so long all of them know this one."""
+NEEDED = LASTS + SLACK
+"""Seconds that a key may still be needed when the next one is used: its last token lasts so long."""
 MOST_KEYS = 16
 
 
@@ -52,15 +54,21 @@ class KeyRing(Struct, frozen=True):
         """The key that tokens are signed with: the newest that has begun."""
         return next((key for key in reversed(self.keys) if key.begins <= now), self.keys[0])
 
-    def in_time(self, now: int) -> "KeyRing":
-        """As it should be now. What a clock made that was far ahead is dropped, and what counts stays."""
-        keys = [key for key in self.keys if key.begins <= now + LASTS]
-        if not keys:
-            keys = [_new_key(now)]
-        elif keys[-1].begins + ROTATED_AFTER < now:
+    def in_time(self, now: int, long_known: Collection[str] = ()) -> "KeyRing":
+        """As it should be now: with a new key each day, and without those that no token can need.
+
+        A key goes when a later one has been used for so long by the time of day, and is `long_known`: a clock that is
+        wrong for a moment drops none that counts (S34). One that such a clock has made begins far ahead, and waits.
+        """
+        keys = list(self.keys)
+        near = [key for key in keys if key.begins <= now + LASTS]
+        if not near:
+            keys.append(_new_key(now))
+        elif near[-1].begins + ROTATED_AFTER < now:
             keys.append(_new_key(now + BEGINS_AFTER))
-        old = sum(later.begins + LASTS + SLACK < now for later in keys[1:])
-        return KeyRing(tuple(keys[old:]))
+        keys.sort(key=lambda key: key.begins)
+        settled = [number for number, key in enumerate(keys) if key.begins + NEEDED < now and key.id in long_known]
+        return KeyRing(tuple(keys[settled[-1] if settled else 0 :][:MOST_KEYS]))
 
     def rotated(self, now: int, at_once: bool) -> "KeyRing":
         """With a new key. At once: whatever was signed with another one counts no more."""
@@ -88,10 +96,13 @@ class SigningKeys:
     def __init__(self, store: SecretStore) -> None:
         self.ring = KeyRing()
         self._store, self.close = store, store.close
+        self._known_since: dict[str, float] = {}
 
     def look(self) -> None:
         """Take what is stored, or what has to be by now. A store that has lost all gets back what we know."""
-        self._change(lambda ring: ring.in_time(_now()))
+        begun = monotonic() - BEGINS_AFTER - NEEDED
+        long_known = {key_id for key_id, since in self._known_since.items() if since < begun}
+        self._change(lambda ring: ring.in_time(_now(), long_known))
 
     def rotate(self, at_once: bool) -> None:
         """Make a new key now."""
@@ -104,6 +115,7 @@ class SigningKeys:
             return text if text and after == before else msgspec.json.encode(after).decode()
 
         self.ring = _read(self._store.change(change))
+        self._known_since = {key.id: self._known_since.get(key.id, monotonic()) for key in self.ring.keys}
 
 
 def _read(text: str) -> KeyRing:

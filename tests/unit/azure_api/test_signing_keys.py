@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from duenotice.azure_api import signing_keys
 from duenotice.azure_api.signing_keys import (
     BEGINS_AFTER,
     LASTS,
@@ -46,19 +47,59 @@ def test_a_day_later_there_is_a_new_one_which_signs_when_all_nodes_know_it() -> 
 def test_the_old_one_counts_until_its_last_token_has_ended() -> None:
     """Its last token was signed when the new one began; some minutes more are how clocks differ."""
     both = FIRST.in_time(DAY_LATER)
-    over = DAY_LATER + BEGINS_AFTER + LASTS + SLACK
-    assert both.in_time(over) == both
-    assert both.in_time(over + 1).keys == both.keys[1:]
+    over, known = DAY_LATER + BEGINS_AFTER + LASTS + SLACK, {key.id for key in both.keys}
+    assert both.in_time(over, known) == both
+    assert both.in_time(over + 1, known).keys == both.keys[1:]
 
 
-@pytest.mark.parametrize("wrong", [LASTS + ROTATED_AFTER + 2, 10 * 365 * 86400])
+def test_it_counts_as_long_as_nobody_has_known_the_new_one_for_so_long() -> None:
+    """The time of day alone does not say that it is over (S34)."""
+    both = FIRST.in_time(DAY_LATER)
+    assert both.in_time(DAY_LATER + ROTATED_AFTER, {FIRST.keys[0].id}).keys == both.keys
+
+
+@pytest.mark.parametrize("wrong", [LASTS + ROTATED_AFTER + 2, 10 * 365 * 86400, -600, -2 * LASTS, -10 * ROTATED_AFTER])
 def test_a_clock_that_is_wrong_for_a_moment_costs_no_key(wrong: int) -> None:
-    """What was signed before is good when it is right again, and the next key comes in its time."""
-    meanwhile = FIRST.in_time(NOW + wrong)
-    back = meanwhile.in_time(NOW + 60)
-    assert back.keys == FIRST.keys
-    assert back.signing(NOW + 60) == FIRST.keys[0]
-    assert len(back.in_time(DAY_LATER).keys) == 2
+    """What was signed before is good when it is right again, by either of two keys, and the next comes in its time."""
+    both, known = FIRST.in_time(DAY_LATER), {FIRST.keys[0].id}
+    now = DAY_LATER + BEGINS_AFTER + 60
+    meanwhile = both.in_time(now + wrong, known)
+    assert meanwhile.signing(now + wrong)
+    back = meanwhile.in_time(now + 60, known)
+    assert set(both.keys) <= set(back.keys)
+    assert back.signing(now + 60) == both.keys[1]
+    after = back.in_time(now + ROTATED_AFTER, known | {both.keys[1].id})
+    assert after.signing(now + ROTATED_AFTER + BEGINS_AFTER) not in both.keys
+    assert both.keys[0] not in after.keys
+
+
+def test_a_clock_that_is_wrong_again_and_again_makes_no_more_than_so_many() -> None:
+    """And drops none that counts (S24)."""
+    ring = FIRST
+    for wrong in range(1, 2 * MOST_KEYS):
+        ring = ring.in_time(NOW + wrong * 10 * ROTATED_AFTER).in_time(NOW)
+    assert len(ring.keys) == MOST_KEYS
+    assert ring.signing(NOW) == FIRST.keys[0]
+    assert ring.in_time(DAY_LATER).signing(DAY_LATER + BEGINS_AFTER).begins == DAY_LATER + BEGINS_AFTER
+
+
+def test_what_a_process_has_not_known_for_long_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its own steady clock says how long that is; a new process begins to count again."""
+    steady, shown = 0.0, NOW
+    monkeypatch.setattr(signing_keys, "monotonic", lambda: steady)
+    monkeypatch.setattr(signing_keys, "_now", lambda: shown)
+    keys = SigningKeys(SecretFile(tmp_path / "keys"))
+    keys.look()
+    (first,) = keys.ring.keys
+    for seconds, right, there in (
+        (DAY_LATER - NOW, True, True),
+        (60, True, True),
+        (5, False, True),
+        (4200, True, False),
+    ):
+        steady, shown = steady + seconds, NOW + round(steady) + seconds + (0 if right else 9 * ROTATED_AFTER)
+        keys.look()
+        assert (first in keys.ring.keys) is there, seconds
 
 
 def test_a_clock_that_goes_back_leaves_a_key_to_sign_with() -> None:
