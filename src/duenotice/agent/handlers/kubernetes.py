@@ -80,6 +80,10 @@ class Kubernetes(Handler[Options]):
             await _patch_spec(api, found, left | ({"unschedulable": None} if occasion.notes["cordoned"] else {}))
             await _tell(api, found, occasion, "recover")
 
+    def files(self) -> list[str]:
+        options = self._options
+        return [options.token_file, options.ca_file, options.certificate_file, options.key_file]
+
     def _node(self, occasion: Occasion) -> str:
         return self._options.node or os.environ.get(NODE_NAME) or occasion.vm.lower()
 
