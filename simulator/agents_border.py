@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from unittest.mock import patch
 
 from duenotice.agent import agent, ledger, logs, ports
-from duenotice.agent.handlers import hook, processes, supervisor
+from duenotice.agent.handlers import processes, supervisor
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
 
@@ -136,7 +136,7 @@ def agents_border() -> Iterator[None]:
             (ledger, "sync_directory", calls.sync_directory),
             (processes, "_start", _start),
             (ports, "serve", _serve),
-            (hook, "require_trusted", lambda path: None),
+            (processes, "require_trusted", lambda argv: None),
             (logs, "_form", _heard),
             (logs, "sys", SimpleNamespace(stderr=_Silence())),
             (logs, "_last", {}),

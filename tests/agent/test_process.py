@@ -282,6 +282,35 @@ def test_a_ledger_that_is_removed_while_the_agent_runs_is_there_again(node: Node
         assert agent.trace == ["prepare", "recover"]
 
 
+def test_files_that_others_may_change_are_not_obeyed(node: Node, tmp_path: Path):
+    """The state directory and the configuration at the start, both again at a reload and before each hook (S33)."""
+    with machine(node, tmp_path, drain="[ -e $0.go ] || exit 75") as agent:
+        agent.folder.joinpath("agent.toml").chmod(0o666)
+        refused = agent_command(agent, "run")
+        assert refused.code == 2 and "agent.toml can be written by others" in refused.err
+        assert "chmod go-w on the file and its folders" in refused.err
+        agent.folder.joinpath("agent.toml").chmod(0o644)
+        agent.state.mkdir(mode=0o777)
+        agent.state.chmod(0o777)
+        refused = agent_command(agent, "run")
+        assert refused.code != 0 and "state can be written by others" in refused.err
+        agent.state.chmod(0o700)
+        agent.start()
+        agent.until(lambda: '"running"' in agent.log)
+        ledger = agent.state / "agent.ledger"
+        ledger.chmod(0o666)
+        assert agent.process is not None
+        agent.process.send_signal(signal.SIGHUP)
+        agent.until(lambda: "config-refused" in agent.log and "agent.ledger can be written by others" in agent.log)
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: "failed" in agent.whats)
+        assert agent.trace == []
+        ledger.chmod(0o600)
+        node.operate(f"/v1/events/{event_id}/cancel")
+        agent.until(lambda: agent.is_over(event_id))
+        assert agent.trace == ["recover"]
+
+
 def test_check_says_what_would_happen_and_what_is_wrong(node: Node, tmp_path: Path):
     """A hook that others may write to is found before an event comes."""
     agent = machine(node, tmp_path)

@@ -11,6 +11,7 @@ import msgspec
 from duenotice.agent.config_tables import ApprovalTable, Metadata, Peers, RuleTable, Top, known_keys
 from duenotice.agent.handlers.base import Handler
 from duenotice.agent.handlers.loading import load
+from duenotice.agent.handlers.trust import Distrusted, read_trusted
 from duenotice.agent.plan import ApprovalPolicy
 from duenotice.agent.rules import HandlerRule, HandlerSpec
 from duenotice.client.endpoint import chosen_endpoint
@@ -44,7 +45,9 @@ class Config(NamedTuple):
 def load_config(file: Path) -> Config:
     """The configuration in a file."""
     try:
-        text = file.read_text()
+        text = read_trusted(file).decode()
+    except Distrusted as error:  # it says what runs as root (S33)
+        raise Misconfigured(error.message, hint=error.hint) from None
     except (OSError, ValueError) as error:
         raise Misconfigured(
             f"Cannot read {file}: {reason(error)}.", hint="Name the agent's file with --config."
@@ -185,7 +188,9 @@ class _Reader:
 
     def _secret(self, file: Path, at: Keys) -> bytes:
         try:
-            key, mode = file.read_bytes().strip(), file.stat().st_mode
+            key, mode = read_trusted(file).strip(), file.stat().st_mode
+        except Distrusted as error:
+            raise self.wrong(at, error.message.rstrip("."), error.hint) from None
         except OSError as error:
             raise self.wrong(at, f"cannot be read: {error}", "Make one: head -c 32 /dev/urandom | base64.") from None
         if mode & 0o077:

@@ -8,7 +8,9 @@ from duenotice import __version__
 from duenotice.agent.agent import Agent
 from duenotice.agent.check import never_matches
 from duenotice.agent.config import Config, load_config
+from duenotice.agent.handlers.loading import problems
 from duenotice.agent.handlers.runs import AT_START, RUNS
+from duenotice.agent.handlers.trust import require_trusted_files
 from duenotice.agent.ledger import Ledger, read_cases
 from duenotice.agent.logs import complain, log
 from duenotice.agent.recorder import Pretended, Recorder
@@ -23,12 +25,14 @@ async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
     """Run until told to stop."""
     config = load_config(file)
     _warn(config)
+    require_trusted_files(state_dir)
     ledger = Pretended(read_cases(state_dir)) if dry_run else Ledger(state_dir)
     source = config.metadata.source_address or None
     try:
         async with AsyncMetadataClient(config.metadata.endpoint or None, source_address=source) as client:
             if isinstance(ledger, Ledger):
                 await _end_left(state_dir)
+                RUNS.require_trusted()
             agent = Agent(config, Recorder(ledger), client, state_dir, dry_run)
             if dry_run:
                 log("dry-run", note="Nothing is done and nothing is approved: 'would' shows what a real run would do.")
@@ -70,6 +74,7 @@ def reread(agent: Agent, file: Path) -> None:
     """Read the file again. It is refused if it is wrong, or drops a handler that has something to put back (S15)."""
     try:
         config = load_config(file)
+        RUNS.require_trusted()
         _check_nothing_is_lost(agent, config)
     except DuenoticeError as error:
         complain("config-refused", error)
@@ -80,7 +85,10 @@ def reread(agent: Agent, file: Path) -> None:
 
 
 def _warn(config: Config) -> None:
-    """Warn about rules that never match, but run: a newer service may have types that we do not know."""
+    """Say what will not work, but run: a newer service may have types that we do not know, and a file may be put right meanwhile."""
+    for name, handler in config.handlers.items():
+        for problem in problems(handler):
+            log("handler-refused", "error", handler=name, reason=problem)
     for problem in never_matches(config):
         log("rule-idle", "warning", problem=problem)
 

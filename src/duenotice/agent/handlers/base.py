@@ -87,3 +87,7 @@ class Handler(Generic[Keys]):
     def programs(self) -> Iterable[Argv]:
         """The programs that it would run; `agent check` says which of them would be refused."""
         return ()
+
+    def files(self) -> Iterable[str]:
+        """The files with addresses, secrets or certificates that it would read; an empty text is none."""
+        return ()

@@ -90,6 +90,10 @@ class Kubernetes(Handler[Options]):
         is_closed = _is_marked(found) and found["spec"].get("unschedulable")
         return "" if is_closed else f"new pods may come to {node} again"
 
+    def files(self) -> list[str]:
+        options = self._options
+        return [options.token_file, options.ca_file, options.certificate_file, options.key_file]
+
     def _node(self, occasion: Occasion) -> str:
         return self._options.node or os.environ.get(NODE_NAME) or occasion.vm.lower()
 

@@ -10,7 +10,7 @@ import msgspec
 from duenotice.agent.handlers import KINDS
 from duenotice.agent.handlers.base import Handler, HandlerFailed
 from duenotice.agent.handlers.options import read_value
-from duenotice.agent.handlers.trust import distrust
+from duenotice.agent.handlers.trust import distrust, distrust_files
 from duenotice.toml import Misplaced, misfit, near_miss, shown
 
 GROUP = "duenotice.handlers"
@@ -28,12 +28,13 @@ def kinds() -> list[str]:
 
 
 def problems(handler: Handler[Any]) -> list[str]:
-    """Why this machine would refuse to run the handler's programs; for `agent check`. A plugin need not name any."""
+    """Why this machine would refuse what the handler runs and reads. A plugin need not name any of it."""
     try:
         programs = handler.programs() if hasattr(handler, "programs") else ()
     except HandlerFailed as error:
         return [error.message]
-    return sorted({reason for argv in programs if argv and (reason := distrust(argv[0]))})
+    files = handler.files() if hasattr(handler, "files") else ()
+    return sorted({reason for argv in programs if argv and (reason := distrust(argv))} | {*distrust_files(files)})
 
 
 def handler_class(name: str, kind: str) -> type[Handler[Any]]:

@@ -101,6 +101,9 @@ class Patroni(Handler[Options]):
             _must_stream(await self._call(occasion, leader.api_url), me)
             await self._switch_over(occasion, leader.name, me)
 
+    def files(self) -> list[str]:
+        return [self._options.password_file, self._options.ca_file]
+
     async def _switch_over(self, occasion: Occasion, leader: str, candidate: str) -> None:
         asked = {"leader": leader} | ({"candidate": candidate} if candidate else {})
         answer = await self._call(occasion, self._at("/switchover"), method="POST", body=json.dumps(asked).encode())

@@ -6,7 +6,6 @@ from duenotice.agent.handlers.base import Handler, Occasion
 from duenotice.agent.handlers.deadline import until
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.processes import run
-from duenotice.agent.handlers.trust import require_trusted
 
 _SWITCH_WAL = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_switch_wal() END"
 _BEHIND = """
@@ -55,7 +54,6 @@ class Postgresql(Handler[Options]):
         return await self._ask(occasion, _BEHIND.format(position)) == "0"
 
     async def _ask(self, occasion: Occasion, query: str) -> str:
-        require_trusted(self._options.psql[0])
         flags = ("--no-psqlrc", "--no-password", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
         argv = (*self._options.psql, *flags, f"--dbname={self._options.connection}", f"--command={query}")
         return (await run(argv, occasion)).strip()

@@ -18,6 +18,7 @@ from duenotice.agent.handlers import supervisor
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, Printed, TryAgain
 from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.runs import MARK, RUNS, Run
+from duenotice.agent.handlers.trust import require_trusted
 
 LAST_LOOK = 0.1
 """Seconds after the deadline: a machine that stood still learns only then that the program has ended before (S13)."""
@@ -67,6 +68,8 @@ async def finish(
     printed: Printed | None = None,
 ) -> Finished:
     """Run until it ends; what is late, or no longer wanted, is killed with all its descendants."""
+    require_trusted(argv)
+    RUNS.require_trusted()
     await RUNS.end_left(seconds_left(occasion), occasion.handler)
     program = await _start(argv, os.environ if environment is None else environment, stdin, occasion.handler, printed)
     try:

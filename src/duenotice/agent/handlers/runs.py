@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from duenotice.agent.handlers import supervisor
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
+from duenotice.agent.handlers.trust import require_trusted_files
 from duenotice.clock import monotonic
 
 MARK = "DUENOTICE_RUN"
@@ -46,6 +47,11 @@ class Runs:
         """Note runs there from now on; what is noted there already was left by an earlier agent."""
         self._folder = folder
         self.left = {run.name: run for run in map(_read, folder.glob(f"{PREFIX}*"))}
+
+    def require_trusted(self) -> None:
+        """Refuse to run anything when others could change the ledger, or a drill (S33)."""
+        if self._folder is not None:
+            require_trusted_files(self._folder, *self._folder.iterdir())
 
     def begin(self, handler: str) -> Run:
         """Note it before it starts."""

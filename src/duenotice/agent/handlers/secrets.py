@@ -2,9 +2,9 @@
 
 import base64
 import ssl
-from pathlib import Path
 
 from duenotice.agent.handlers.base import HandlerFailed
+from duenotice.agent.handlers.trust import read_trusted, require_trusted_files
 
 LONGEST_SECRET = 65_536
 
@@ -12,8 +12,7 @@ LONGEST_SECRET = 65_536
 def read_secret(path: str) -> str:
     """One line from a file; errors name the file, never what is in it."""
     try:
-        with Path(path).open() as file:
-            secret = file.read(LONGEST_SECRET).strip()
+        secret = read_trusted(path, LONGEST_SECRET).decode().strip()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise HandlerFailed(
@@ -34,6 +33,7 @@ def trusting(ca_file: str, certificate: str = "", key: str = "") -> ssl.SSLConte
     """The authorities that TLS trusts, and our own certificate; None uses the machine's authorities."""
     if not ca_file and not certificate:
         return None
+    require_trusted_files(ca_file, certificate, key)
     try:
         context = ssl.create_default_context(cafile=ca_file or None)
         if certificate:

@@ -65,6 +65,10 @@ class Webhook(Handler[Options]):
             await self._send(self._options.recover, "recover", occasion)
             await occasion.note("told", False)
 
+    def files(self) -> list[str]:
+        options = self._options
+        return [options.url_file, options.ca_file, *options.secret_headers.values()]
+
     async def _send(self, template: str, phase: str, occasion: Occasion) -> None:
         if not template:
             return
