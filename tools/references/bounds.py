@@ -8,10 +8,12 @@ from duenotice.azure_api.signing_keys import SigningKeys
 from duenotice.bootstrap import acceptor, operator_port, places
 from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, SIGNING_IN, SMALL, CallBounds
 from duenotice.console.app import Console
+from duenotice.console.sessions import Sessions
 from duenotice.files import SecretFile
 from duenotice.metadata_api import limits, request_body, request_head, request_reader
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.operator_api.app import OperatorApi
+from duenotice.operator_api.tokens import asked_with
 from duenotice.testkit.emulator import Emulator
 from tools.references.words import code, head, table
 
@@ -30,7 +32,7 @@ def page() -> str:
     with Emulator(default_vm="me") as emulator:
         engine = emulator.service.engine
         operator = OperatorApi(engine, emulator.service.ticker)
-        console = Console(operator.app())
+        console = Console(operator.app(), asked_with, Sessions(engine))
         azure = AzureApi(engine, SigningKeys(SecretFile(NOWHERE)))
         calls = [(f"{call.method} {call.path}", call.bounds) for call in operator.calls if call.method != "GET"]
         forms = [(f"POST {form.path}", form.bounds) for form in console.pages() if form.method == "POST"]
