@@ -226,7 +226,7 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
     "maintenance-changed": _turned,
     "maintenance-retried": lambda _, told: [Phrase("let failed steps run again in "), plan(told.maintenance_id)],
     "window-closed": lambda _, told: [
-        Phrase("closed the window of "),
+        Phrase("came to another part of the window of "),
         plan(told.maintenance_id),
         *_because(told.reason),
     ],

@@ -29,7 +29,7 @@ _REPORT = "Please report this."
 
 def fold(state: State, record: t.Record) -> None:
     """Apply a record and move to its position; what is applied may ask when it happens."""
-    state.at, state.steady = record.when
+    state.at, state.steady = record.at, record.steady
     apply(state, record.transition)
     state.position = record.position
 

@@ -76,6 +76,10 @@ class Tally(Struct, frozen=True, omit_defaults=True):
     lanes_in_all: int
     ended: int | None = None
 
+    def count(self, status: StepStatus) -> int:
+        """How many steps are in this status."""
+        return dict(zip(StepStatus, self.steps, strict=True))[status]
+
 
 def tally_of(steps: Iterable[Step]) -> Tally:
     """Looks at each step once: a million take a second."""

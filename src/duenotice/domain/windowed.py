@@ -6,7 +6,7 @@ from datetime import datetime
 from duenotice.clock import Instant, micros_of
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.maintenance import Maintenance, Status
+from duenotice.domain.maintenance import Maintenance, Status, StepStatus, Tally
 from duenotice.domain.notice import can_be_given, earliest, minimum_notice
 from duenotice.domain.policy import Policy
 from duenotice.domain.progress import Progress
@@ -42,9 +42,10 @@ def waits_until(plan: Maintenance, at: datetime) -> datetime | None:
     return span.begins
 
 
-def is_unsure(plan: Maintenance) -> bool:
-    """Whether a plan that runs is in none of its spans, and cannot say yet that its window is over (S34)."""
-    return plan.status is Status.RUNNING and plan.is_out_of_window
+def reason_of(plan: Maintenance, tally: Tally) -> str:
+    """Why it stands as it does. If steps wait while it is in none of its spans, the pause is not sure yet (S34)."""
+    waits = plan.status is Status.RUNNING and plan.is_out_of_window and tally.count(StepStatus.WAITING)
+    return NOT_SURE_YET if waits else plan.reason
 
 
 def is_due(progress: Progress, now: Instant, policy: Policy) -> bool:

@@ -200,9 +200,9 @@ class NodeEngine(PassingEngine):
         async with self._turn:
             await self._off_loop(partial(self._fenced.lead, epoch))
             self.seat.tell(m.Folded(await self._take_in(None)))
-            state = self._writer.state
-            last = max(steady, state.steady, 0 if state.mark is None else state.mark.steady)
-            behind = self._shared_clock.lead(Instant(state.at, last))
+            mark = self._writer.state.mark
+            last = steady if mark is None else max(steady, mark.steady)
+            behind = self._shared_clock.lead(Instant(self._writer.state.at, last))
             self._last_polls.merge(await self.seat.polls(self.time() - SILENCE))
             self._leading = self.seat.leads and self.seat.standing.epoch == epoch
         if self._leading:

@@ -18,6 +18,7 @@ from duenotice.domain.preview import outlook
 from duenotice.domain.progress import Progress
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
+from duenotice.domain.windowed import reason_of
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Unavailable
@@ -169,7 +170,7 @@ def _plan(state: State, progress: Progress) -> o.PlanGlance:
         type=TYPE_NAMES[plan.type],
         cause=plan.cause.value,
         status=plan.status.value,
-        reason=plan.reason,
+        reason=reason_of(plan, tally),
         description=plan.description,
         lanes=tally.lanes,
         progress=by_status(tally.steps),

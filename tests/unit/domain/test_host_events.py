@@ -55,11 +55,13 @@ class TestDegradedHost:
         assert state.fleet.hosts["host-1"].condition is Condition.DEGRADED
 
     def test_a_clock_at_the_last_date_that_there_is_breaks_no_rule_and_no_notice(self) -> None:
-        """The time of day cannot be told; steady time goes on (S1, S23)."""
-        state, last = listening(), Instant(LAST_MOMENT - timedelta(minutes=1), NOW.steady)
-        do(state, DegradeHost("host-3", 600 * SECOND, SEED), last)
+        """What was told before starts in its steady time; nothing more can be told (S1, S2, S23)."""
+        state = listening()
+        do(state, DegradeHost("host-3", 600 * SECOND, SEED))
         (event,) = state.events.values()
-        assert (event.not_before, event.notice_ends) == (LAST_MOMENT, NOW.steady + 600 * SECOND)
+        assert event.notice_ends == NOW.steady + 600 * SECOND
+        with pytest.raises(Refused, match="no dates left"):
+            do(state, DegradeHost("host-1", 600 * SECOND, SEED), Instant(LAST_MOMENT, NOW.steady))
         do(state, Tick(), Instant(LAST_MOMENT, event.notice_ends - 1))
         assert state.events[event.id].phase is Phase.SCHEDULED
         do(state, Tick(), Instant(LAST_MOMENT, event.notice_ends))

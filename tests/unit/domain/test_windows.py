@@ -13,13 +13,13 @@ from duenotice.domain import transitions as t
 from duenotice.domain.apply import apply
 from duenotice.domain.due import next_due, window_is_due
 from duenotice.domain.event import Event, EventType, Phase
-from duenotice.domain.maintenance import Maintenance, Status, StepStatus
+from duenotice.domain.maintenance import Maintenance, Status, StepStatus, tally_of
 from duenotice.domain.policy import Policy
 from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.window import Window, WindowSpan, opening
-from duenotice.domain.windowed import CLOCK_SET_BACK, WINDOW_ENDED, is_unsure, waits_until
+from duenotice.domain.windowed import CLOCK_SET_BACK, NOT_SURE_YET, WINDOW_ENDED, reason_of, waits_until
 from duenotice.errors import Conflict, InvariantBroken, Refused
 from tests.unit.domain.build import (
     HOUR,
@@ -196,7 +196,7 @@ class TestEnd:
         tick(state, later(1))
         changes = tick(state, later(1).after(MINUTE))
         assert changes == [t.WindowClosed(id_of(1), 1)]
-        assert plan_of(state).status is RUNNING
+        assert (plan_of(state).status, said(state)) == (RUNNING, "")
 
     def test_what_is_only_scheduled_at_the_end_is_taken_back_and_waits_for_the_next(self) -> None:
         """Another update domain of its set was being hit for the whole window."""
@@ -305,6 +305,10 @@ class TestClock:
         assert opening(span, NOW).lets(Instant(later(at).at, later(steady).steady)) is lets
 
 
+def said(state: State) -> str:
+    return reason_of(plan_of(state), tally_of(plan_of(state).steps))
+
+
 def wrong(now: Instant, days: float) -> Instant:
     """The same moment, while the time of day is wrong by so many days."""
     return Instant(now.at + timedelta(days=days), now.steady)
@@ -377,12 +381,12 @@ class TestWrongForAMoment:
         """The service was away for three hours, so its steady clock is behind."""
         state = listening()
         plan = maintain(state, *WEBS, window=TWO_HOURS)
-        assert not is_unsure(plan)
+        assert reason_of(plan, tally_of(plan.steps)) == ""
         tick(state, Instant(later(4).at, later(1).steady))
-        assert is_unsure(plan_of(state))
+        assert said(state) == NOT_SURE_YET
         assert next_due(state, later(1).steady, later(4).at) == later(3).steady
         tick(state, Instant(later(6).at, later(3).steady))
-        assert (is_unsure(plan_of(state)), plan_of(state).reason) == (False, WINDOW_ENDED)
+        assert said(state) == WINDOW_ENDED
 
     def test_after_an_absence_a_late_event_goes_into_the_next_window(self) -> None:
         """The service was away over the whole window: the event is taken back when its own time is over."""

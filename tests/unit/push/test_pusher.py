@@ -32,7 +32,7 @@ from duenotice.push import courier as couriers
 from duenotice.push.pusher import ACTOR, Pusher, PushTerms
 from duenotice.push.receiver import PushEnd, PushOutcome
 from duenotice.wire.push_json import EventChange
-from tests.unit.domain.build import DAY, EVERYBODY, id_of
+from tests.unit.domain.build import DAY, EVERYBODY, HOUR, id_of
 from tests.unit.engine.cluster_rig import Cluster, Node, three
 from tests.unit.engine.rig import FailingJournal, SettableClock, in_loop, running
 
@@ -231,6 +231,25 @@ async def test_a_day_later_it_is_set_aside_and_can_be_replayed() -> None:
 
 
 @in_loop
+async def test_a_clock_that_is_wrong_gives_up_nothing_and_a_restart_begins_no_new_day() -> None:
+    """Two days ahead nothing is set aside; then 23 hours pass, a restart, and one hour more (S34)."""
+    journal, town, clock = MemoryJournal(), Town(), SettableClock()
+    town.answers["https://r-1/"] = failing("still away")
+    async with house(journal, town, clock) as here:
+        await here.do(subscription(), event(1))
+        await until(lambda: here.known().trouble)
+        clock.set_wall(2 * DAY)
+        tries = next(iter(here.pusher.measures())).failed
+        await until(lambda: next(iter(here.pusher.measures())).failed > tries + 3)
+        clock.set_wall(-2 * DAY)
+        clock.pass_by(23 * HOUR)
+        assert here.known().set_aside == ()
+    async with house(journal, town, clock) as here:
+        clock.pass_by(HOUR)
+        await until(lambda: here.known().set_aside)
+
+
+@in_loop
 async def test_a_message_whose_record_is_gone_is_set_aside() -> None:
     """A journal in memory forgets."""
     town = Town()
@@ -268,6 +287,11 @@ async def test_who_does_not_answer_for_a_day_is_refused() -> None:
     async with house(MemoryJournal(), town, clock) as home:
         await home.do(subscription())
         await until(lambda: town.asked)
+        clock.set_wall(2 * DAY)
+        asked = town.asked
+        await until(lambda: town.asked > asked + 2)
+        assert home.known().status is SubscriptionStatus.WAITING
+        clock.set_wall(-2 * DAY)
         clock.pass_by(DAY)
         await until(lambda: home.known().status is SubscriptionStatus.REFUSED)
         assert home.known().reason == "away"
