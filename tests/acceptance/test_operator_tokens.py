@@ -1,4 +1,4 @@
-"""Tokens and roles over real HTTP: who may do what, and what the journal remembers of it."""
+"""Tokens and roles over real HTTP: who may do what, and what the journal remembers of it (S35)."""
 
 import contextlib
 import http.client

@@ -57,7 +57,7 @@ class KeyRing(Struct, frozen=True):
     def in_time(self, now: int, long_known: Collection[str] = ()) -> "KeyRing":
         """As it should be now: with a new key each day, and without those that no token can need.
 
-        A key goes when a later one was used for long enough by the time of day, and is `long_known`: a clock that is
+        A key goes when a later one was in use long enough by the time of day, and is `long_known`: a clock that is
         wrong for a moment drops none that counts (S34). One that such a clock has made begins far ahead, and waits.
         """
         keys = list(self.keys)

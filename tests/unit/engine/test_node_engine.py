@@ -600,13 +600,9 @@ async def test_a_token_that_is_stored_and_not_shown_yet_is_answered() -> None:
 
 
 def asked(method: str, path: str, body: bytes) -> Request:
-    """A request of an admin."""
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": body, "more_body": False}
-
+    """A request of an admin, whose body was read."""
     head = {"type": "http", "method": method, "path": path, "headers": [(b"content-type", b"application/json")]}
-    return Request({**head, "query_string": b"", "state": {"actor": "token/admin"}}, receive)
+    return Request({**head, "query_string": b"", "state": {"actor": "token/admin", "body": body}})
 
 
 @in_loop
