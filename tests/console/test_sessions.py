@@ -30,6 +30,8 @@ from tests.support.served import wait_until
 from tests.support.three_nodes import three_emulators
 
 SIGN_IN = (303, "/sign-in?next=/")
+SOON = 5.0
+"""Half a second and a little, on a machine that has nothing else to do. A page that goes on never ends."""
 
 
 def front(node: Outside, cookie: str) -> tuple[int, str]:
@@ -94,7 +96,7 @@ def test_signing_out_ends_the_session_at_the_server(node: Node, open_things: Exi
     cookie, other = node.cookie(), node.cookie()
     ends, stays = (live(open_things, node.operator_address, each) for each in (cookie, other))
     assert page(node.operator_address, cookie, "/sign-out", "POST") == (303, "/sign-in")
-    assert seconds_to_its_end(ends) < 1
+    assert seconds_to_its_end(ends) < SOON
     assert front(node, cookie) == SIGN_IN
     assert ask(node, "POST", "/vms/web-0/restart", cookie=cookie).headers["location"].startswith("/sign-in")
     assert node.events("web-0") == []
@@ -139,7 +141,7 @@ def test_a_revoked_token_ends_its_pages_and_streams_at_once(node: Node, open_thi
     stream = live(open_things, node.operator_address, cookie)
     node.operate(f"/v1/tokens/{made['id']}", method="DELETE")
     assert front(node, cookie) == SIGN_IN
-    assert seconds_to_its_end(stream) < 1
+    assert seconds_to_its_end(stream) < SOON
     assert node.service.engine.state.sessions == {}
 
 
@@ -165,7 +167,7 @@ def test_a_session_runs_out_at_the_server_when_both_faces_of_time_say_so(node: N
     stream = live(open_things, node.operator_address, cookie)
     set_clock(node, LASTS, nothing)
     assert front(node, cookie) == SIGN_IN
-    assert seconds_to_its_end(stream) < 1
+    assert seconds_to_its_end(stream) < SOON
 
 
 def test_each_sign_in_has_a_secret_of_its_own_and_ends_the_session_before(node: Node) -> None:
@@ -269,7 +271,7 @@ def test_people_sign_in_and_out_while_nothing_can_be_stored(
     stream = live(open_things, node.operator_address, ended)
     told = ask(node, "POST", "/sign-out", cookie=ended)
     assert f"You are signed out {why}".encode() in told.body
-    assert seconds_to_its_end(stream) < 1
+    assert seconds_to_its_end(stream) < SOON
     assert [front(node, each) for each in (stays, new, ended)] == [(200, ""), (200, ""), SIGN_IN]
     disk.is_full = False
     wanted = {digest_of(each.partition("=")[2]) for each in (stays, new)}
@@ -307,7 +309,7 @@ def test_a_session_is_known_at_every_node_and_ends_at_all_of_them(open_things: E
     assert restarted.actor.startswith("token/admin")
     assert page(leads, cookie(leads), "/sign-out", "POST") == (303, "/sign-in")
     assert [page(each, cookie(each)) for each in addresses] == [SIGN_IN] * 3
-    assert all(seconds_to_its_end(each) < 1 for each in streams)
+    assert all(seconds_to_its_end(each) < SOON for each in streams)
 
 
 def test_a_browser_keeps_the_cookie_for_this_host_over_tls_alone(browser: Browser, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ class World:
         tries: int = TRIES,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._cookies: dict[tuple[str, int], str] = {}
         self.size, self.patience, self.tries = size, patience, tries
         self.moments: list[Moment] = []
         self.routes: set[str] = set()
@@ -167,7 +168,8 @@ class World:
     def page(self, what: str, path: str) -> None:
         """A page of the console, as an admin who is signed in."""
         assert self._node is not None
-        cookie = signed_in(self._node.operator, self._node.token)
+        if (cookie := self._cookies.get(self._node.operator)) is None:
+            cookie = self._cookies[self._node.operator] = signed_in(self._node.operator, self._node.token)
         for _ in range(self.tries):
             with self.measured(what, READ_TAIL) as said:
                 answer = self._exchange("GET", path, None, {"Cookie": cookie})
