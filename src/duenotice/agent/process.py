@@ -85,7 +85,7 @@ def reread(agent: Agent, file: Path) -> None:
 
 
 def _warn(config: Config) -> None:
-    """Say what will not work, but run: a newer service may have types that we do not know, and a file may be put right meanwhile."""
+    """Say what will not work, but run: a newer service may have types of its own, and files can be put right."""
     for name, handler in config.handlers.items():
         for problem in problems(handler):
             log("handler-refused", "error", handler=name, reason=problem)
