@@ -60,7 +60,7 @@ def check_alive() -> None:
 class _Supervised:
     """A program of the world under a supervisor, as `processes.Program` shows a real one; it writes nothing."""
 
-    output = errors = alive = ""
+    output = errors = both = alive = ""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -280,6 +281,36 @@ def test_a_ledger_that_is_removed_while_the_agent_runs_is_there_again(node: Node
         node.advance("20m")
         agent.until(lambda: agent.is_over(event_id))
         assert agent.trace == ["prepare", "recover"]
+
+
+def test_what_a_hook_printed_is_in_the_log_and_the_status(node: Node, tmp_path: Path):
+    """Both streams in order, the last 4 KiB, and control characters only escaped (S28)."""
+    text = "seq 5000; echo closing >&2; printf '\\033[31mred\\n'"
+    with machine(node, tmp_path, "never", drain=text) as agent:
+        agent.start()
+        node.schedule("Reboot", "vm-0")
+        agent.until(lambda: "prepared" in agent.whats)
+        (row,) = agent_command(agent, "status", "-o", "json").json()
+        output = row["handlers"][0]["output"]
+        assert output.endswith("4999\n5000\nclosing\n\x1b[31mred") and 4000 < len(output) <= 4096
+        (line,) = [line for line in agent.log.splitlines() if '"action": "prepared"' in line]
+        assert json.loads(line)["output"] == output and "\x1b" not in line
+
+
+def test_what_a_hook_printed_before_it_was_killed_is_in_the_reason(node: Node, tmp_path: Path):
+    """With the names of the programs that did not end; its deadline and the handler's are the same moment."""
+    text = "echo asking the pool; echo not yet >&2; setsid sleep 61 & sleep 62"
+    with machine(node, tmp_path, "own", drain=text) as agent:
+        file = agent.folder / "agent.toml"
+        file.write_text(file.read_text().replace('timeout = "20s"', 'timeout = "1s"'))
+        agent.start()
+        event_id = node.schedule("Reboot", "vm-0").upper()
+        agent.until(lambda: "failed" in agent.whats)
+        case = agent.case(event_id)
+        assert case is not None
+        reason = case.works["drain"].reason
+        assert re.search(r"/drain did not end in time. Still running: drain \(\d+\), sleep \(\d+\), sleep", reason)
+        assert reason.endswith("It printed: asking the pool\nnot yet")
 
 
 def test_files_that_others_may_change_are_not_obeyed(node: Node, tmp_path: Path):

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import re
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent.handlers import supervisor
+from duenotice.agent.handlers import processes, supervisor
 from duenotice.agent.handlers.base import KEPT, HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load, problems
 from duenotice.wire.seen_document import event_to_json
@@ -127,7 +129,7 @@ def test_a_late_program_is_ended_with_all_that_came_of_it(tmp_path):
         asyncio.run(handler.prepare(occasion({}, seconds=1.5)))
     assert _none_lives(pids)
     assert re.search(r"Still running: hook \(\d+\), .*sleep \(\d+\)", caught.value.message)
-    assert caught.value.message.endswith("It printed: but not quite")
+    assert caught.value.message.endswith("It printed: nearly there\nbut not quite")
 
 
 def test_a_cancelled_program_is_ended(tmp_path):
@@ -138,10 +140,25 @@ def test_a_cancelled_program_is_ended(tmp_path):
     assert _none_lives(pids)
 
 
+@pytest.mark.parametrize("word", [b"", b"end\n"])
+def test_a_program_that_is_no_longer_wanted_before_it_has_started_does_not_start(tmp_path, word):
+    """A new process takes a while until it runs; the agent may be gone by then, or have changed its mind (S15)."""
+    said = tmp_path / "said"
+    hook = script(tmp_path / "hook", f"#!/bin/sh\necho ran >>{said}\n")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(word)
+        ours.shutdown(socket.SHUT_WR)
+        argv = [sys.executable, "-I", "-S", "-c", processes._BEGIN, processes._HOME, str(theirs.fileno()), "", hook]
+        subprocess.run(argv, pass_fds=(theirs.fileno(),), check=True, timeout=60)
+        assert ours.recv(64).startswith(b"failed ")
+    assert not said.exists()
+
+
 def test_a_program_that_fails_leaves_nothing(tmp_path):
     """It is tried again, and what the first try has left must not run beside the second."""
     program, pids = _family(tmp_path, "exit 75")
-    with pytest.raises(TryAgain, match="exited with 75: but not quite"):
+    with pytest.raises(TryAgain, match="exited with 75: nearly there\nbut not quite"):
         prepare("command", {}, prepare=[program])
     assert _none_lives(pids)
 

@@ -51,6 +51,8 @@ class Work(Struct, frozen=True):
     at: datetime
     tries: int = 1
     reason: str = ""
+    output: str = ""
+    """The end of what its hooks printed when all went well; else that is in the reason."""
     notes: dict[str, Any] = {}
     skipped: bool = False
     """Whether a person has said that the event need not wait for it (`agent skip`)."""
@@ -110,6 +112,7 @@ class LedgerRecord(Struct, frozen=True, omit_defaults=True):
     handler: str = ""
     content: str = ""
     reason: str = ""
+    output: str = ""
     key: str = ""
     value: Any = None
     seen: SeenEvent | None = None
@@ -170,14 +173,14 @@ def forget_old(cases: Cases) -> None:
 def _begun(case: Case, record: LedgerRecord) -> Case:
     old = case.works.get(record.handler)
     tries, notes = (old.tries + 1, old.notes) if old else (1, {})
-    return _with(case, record, Work("preparing", record.content, record.boot, record.at, tries, "", notes))
+    return _with(case, record, Work("preparing", record.content, record.boot, record.at, tries, notes=notes))
 
 
 def _now(state: Literal["prepared", "failed", "recovering", "recovered"]) -> Callable[[Case, LedgerRecord], Case]:
     def change(case: Case, record: LedgerRecord) -> Case:
         if (work := case.works.get(record.handler)) is None:
             return case
-        return _with(case, record, replace(work, state=state, at=record.at, reason=record.reason))
+        return _with(case, record, replace(work, state=state, at=record.at, reason=record.reason, output=record.output))
 
     return change
 

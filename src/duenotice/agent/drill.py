@@ -154,5 +154,6 @@ def follow(directory: Path, event_id: str, seconds: float) -> Iterator[DrillLine
 
 
 def _line(record: LedgerRecord) -> DrillLine:
-    parts = (record.what, record.handler, record.seen.status if record.seen else "", record.reason)
+    printed = record.output.splitlines()[-1:]
+    parts = (record.what, record.handler, record.seen.status if record.seen else "", record.reason, *printed)
     return DrillLine(" ".join(filter(None, parts)), record.what not in ("failed", "stuck"))

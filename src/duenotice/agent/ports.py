@@ -199,7 +199,14 @@ def _case_json(case: Case, now: datetime, recorded: bool) -> dict[str, Any]:
 
 def _work_json(name: str, work: Work) -> dict[str, Any]:
     state = "stuck" if work.is_stuck else "skipped" if work.skipped else work.state
-    return {"handler": name, "state": state, "at": _time(work.at), "tries": work.tries, "reason": work.reason}
+    return {
+        "handler": name,
+        "state": state,
+        "at": _time(work.at),
+        "tries": work.tries,
+        "reason": work.reason,
+        "output": work.output,
+    }
 
 
 def _time(moment: datetime | None) -> str | None:

@@ -103,6 +103,7 @@ class Recorder:
 
 def _fields(record: LedgerRecord) -> dict[str, Any]:
     fields: dict[str, Any] = {"event_id": record.event_id, "handler": record.handler, "reason": record.reason}
+    fields["output"] = record.output
     if event := record.seen:
         fields |= {"type": event.type, "status": event.status, "resources": event.resources}
         fields |= {"not_before": event.not_before.isoformat() if event.not_before else ""}

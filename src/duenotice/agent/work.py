@@ -9,7 +9,7 @@ import msgspec
 
 from duenotice.agent.cases import LedgerRecord, What
 from duenotice.agent.gate import require_healthy
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, Printed
 from duenotice.agent.logs import describe, log
 from duenotice.agent.plan import LookAgain, Prepare, Recover, notice_left
 from duenotice.agent.recorder import Recorder
@@ -48,18 +48,23 @@ class HandlerRunner:
             # What was waited for until here has cost notice, and not the handler's time (H07).
             left = notice_left(self._recorder.cases[step.event_id], wall())
             deadline = monotonic() + min(step.seconds, left)
+            printed = Printed()
             try:
-                await within(deadline, self._try(step, deadline))
+                await within(deadline, self._try(step, deadline, printed))
+            except asyncio.CancelledError:
+                if output := printed.text():
+                    log("cut-off", event_id=step.event_id, handler=step.handler, output=output)
+                raise
             except Exception as error:
-                await self._record("failed", step, case.content, describe(error))
+                await self._record("failed", step, case.content, printed.late or describe(error))
             else:
-                await self._record("prepared", step, case.content)
+                await self._record("prepared", step, case.content, output=printed.text())
 
-    async def _try(self, step: Prepare, deadline: float) -> None:
+    async def _try(self, step: Prepare, deadline: float, printed: Printed) -> None:
         """Prepare again and again while the handler asks for it, until the deadline."""
         for pause in AGAIN.pauses():
             try:
-                await self.handlers[step.handler].prepare(self._occasion(step, deadline))
+                await self.handlers[step.handler].prepare(self._occasion(step, deadline, printed))
                 return
             except Unavailable as error:
                 if monotonic() + pause >= deadline:
@@ -90,18 +95,20 @@ class HandlerRunner:
             if work.state != "recovering":
                 await self._record("recovering", step)
             deadline = monotonic() + self.specs[step.handler].timeout
+            printed = Printed()
             try:
-                await within(deadline, self._put_back(step, deadline))
+                await within(deadline, self._put_back(step, deadline, printed))
             except Exception as error:
+                reason = printed.late or describe(error)
                 if work.is_stuck:  # once is enough for the ledger; the log has every try
-                    log("stuck", "error", event_id=step.event_id, handler=step.handler, reason=describe(error))
+                    log("stuck", "error", event_id=step.event_id, handler=step.handler, reason=reason)
                 else:
-                    await self._record("stuck", step, reason=describe(error))
-                raise Later(describe(error)) from None
-            await self._record("recovered", step)
+                    await self._record("stuck", step, reason=reason)
+                raise Later(reason) from None
+            await self._record("recovered", step, output=printed.text())
 
-    async def _put_back(self, step: Recover, deadline: float) -> None:
-        occasion = self._occasion(step, deadline)
+    async def _put_back(self, step: Recover, deadline: float, printed: Printed) -> None:
+        occasion = self._occasion(step, deadline, printed)
         if healthy := self.specs[step.handler].healthy:
             await require_healthy(healthy, occasion)
         await self.handlers[step.handler].recover(occasion)
@@ -112,14 +119,14 @@ class HandlerRunner:
 
         async def look() -> None:
             nonlocal said
-            said = await cast(Any, self.handlers[step.handler]).undone(self._occasion(step, deadline))
+            said = await cast(Any, self.handlers[step.handler]).undone(self._occasion(step, deadline, Printed()))
 
         async with self._lock(step.handler):
             deadline = monotonic() + self.specs[step.handler].timeout
             await within(deadline, look())
         return said
 
-    def _occasion(self, step: Prepare | Recover | LookAgain, deadline: float) -> Occasion:
+    def _occasion(self, step: Prepare | Recover | LookAgain, deadline: float, printed: Printed) -> Occasion:
         case = self._recorder.cases[step.event_id]
         notes = dict(case.works[step.handler].notes)
 
@@ -127,7 +134,7 @@ class HandlerRunner:
             await self._note(step, key, value)
             notes[key] = value
 
-        return Occasion(case.event, self._vm(), deadline, notes, note, case.drill, step.handler)
+        return Occasion(case.event, self._vm(), deadline, notes, note, case.drill, step.handler, printed)
 
     async def _note(self, step: Prepare | Recover | LookAgain, key: str, value: Any) -> None:
         try:
@@ -140,9 +147,11 @@ class HandlerRunner:
             LedgerRecord("note", step.event_id, wall(), self._boot, step.handler, key=key, value=value)
         )
 
-    async def _record(self, what: What, step: Prepare | Recover, content: str = "", reason: str = "") -> None:
+    async def _record(
+        self, what: What, step: Prepare | Recover, content: str = "", reason: str = "", output: str = ""
+    ) -> None:
         drill = self._recorder.cases[step.event_id].drill
-        made = LedgerRecord(what, step.event_id, wall(), self._boot, step.handler, content, reason, drill=drill)
+        made = LedgerRecord(what, step.event_id, wall(), self._boot, step.handler, content, reason, output, drill=drill)
         await self._recorder.append(made)
 
     def _lock(self, handler: str) -> asyncio.Lock:

@@ -21,13 +21,15 @@ class Printed:
 
     def __init__(self) -> None:
         self._kept = b""
+        self.late = ""
+        """Which program did not end in time, and what it was waiting for."""
 
     def add(self, data: bytes) -> None:
         self._kept = (self._kept + data)[-KEPT:]
 
     def text(self) -> str:
         """Not escaped: that is done where it is shown (S28)."""
-        return self._kept.decode(errors="replace")
+        return self._kept.decode(errors="replace").strip()
 
 
 class HandlerFailed(DuenoticeError):
@@ -57,7 +59,7 @@ class Occasion:
     handler: str = ""
     """The name of the handler; none of its programs starts while an earlier one of them is alive."""
     printed: Printed = field(default_factory=Printed)
-    """What hooks have printed; it is recorded with the result."""
+    """What hooks have printed; it is recorded with the result, also if the handler is cut off."""
 
 
 class Handler(Generic[Keys]):

@@ -39,6 +39,8 @@ class Finished(NamedTuple):
     code: int
     output: str
     errors: str
+    both: str
+    """As it came."""
 
 
 async def run(
@@ -55,8 +57,7 @@ async def run(
         return finished.output
     kind = TryAgain if finished.code == TRY_AGAIN else HandlerFailed
     how = f"exited with {finished.code}" if finished.code > 0 else f"was ended by {_signal_name(-finished.code)}"
-    said = finished.errors.strip() or finished.output.strip() or "it printed nothing"
-    raise kind(f"{argv[0]} {how}: {said}", hint="Run it by hand to see what it needs.")
+    raise kind(f"{argv[0]} {how}: {finished.both or 'it printed nothing'}", hint="Run it by hand to see what it needs.")
 
 
 async def finish(
@@ -71,26 +72,37 @@ async def finish(
     require_trusted(argv)
     RUNS.require_trusted()
     await RUNS.end_left(seconds_left(occasion), occasion.handler)
-    program = await _start(argv, os.environ if environment is None else environment, stdin, occasion.handler, printed)
+    environment = os.environ if environment is None else environment
+    starting = asyncio.ensure_future(_start(argv, environment, stdin, occasion.handler, printed))
+    try:
+        program = await asyncio.shield(starting)
+    except asyncio.CancelledError:  # half a start cannot be ended: it becomes a whole one first
+        await asyncio.wait({starting})
+        if starting.exception() is None:
+            await _surely(starting.result().end())
+        raise
     try:
         try:
             async with asyncio.timeout(seconds_left(occasion)):
                 await program.wait()
         except TimeoutError:
             await asyncio.wait([asyncio.ensure_future(program.wait())], timeout=LAST_LOOK)
-            if program.returncode is None:
-                await _surely(program.end())
-                raise _late(argv[0], program) from None
     finally:
-        await _surely(program.end())
-    return Finished(program.returncode or 0, program.output, program.errors)
+        is_late = program.returncode is None
+        try:
+            await _surely(program.end())
+        finally:  # also if the whole handler is cut off meanwhile: its deadline is the same moment
+            if is_late:
+                occasion.printed.late = _late(argv[0], program)
+    if is_late:
+        raise HandlerFailed(occasion.printed.late, hint="Give it a longer timeout.")
+    return Finished(program.returncode or 0, program.output, program.errors, program.both)
 
 
-def _late(name: str, program: "Program") -> HandlerFailed:
+def _late(name: str, program: "Program") -> str:
     """With the names of what it waited for, and its last words: at 3 a.m. nobody can look any more."""
     still = f" Still running: {program.alive}." if program.alive else ""
-    said = program.errors.strip() or program.output.strip() or "nothing"
-    return HandlerFailed(f"{name} did not end in time.{still} It printed: {said}", hint="Give it a longer timeout.")
+    return f"{name} did not end in time.{still} It printed: {program.both or 'nothing'}"
 
 
 class Program:
@@ -103,9 +115,10 @@ class Program:
         process: asyncio.subprocess.Process,
         control: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         ears: tuple["_Ear", "_Ear"],
+        both: Printed,
     ) -> None:
         self._argv0, self._run, self._process, self._ears = argv0, run, process, ears
-        self._reader, self._writer = control
+        self._reader, self._writer, self._both = *control, both
         self.returncode: int | None = None
         self.alive = ""
         """What ran when it was asked to end."""
@@ -122,6 +135,11 @@ class Program:
     def errors(self) -> str:
         """The end of its standard error."""
         return self._ears[1].heard.text()
+
+    @property
+    def both(self) -> str:
+        """The end of the two, as it came."""
+        return self._both.text()
 
     async def wait(self) -> None:
         """Until it has ended; an error if it could not be started."""
@@ -173,8 +191,10 @@ class Program:
 class _Ear:
     """The reading end of a pipe that a program writes to; it keeps the last of what comes."""
 
-    def __init__(self, printed: Printed | None) -> None:
-        self.heard, self._printed = Printed(), printed
+    def __init__(self, *others: Printed) -> None:
+        """All that it hears goes to the others, too."""
+        self.heard = Printed()
+        self._keepers = (self.heard, *others)
         self._pipe, self.writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._pipe, False)
         asyncio.get_running_loop().add_reader(self._pipe, self._read)
@@ -205,9 +225,8 @@ class _Ear:
             return 0
         if not data:
             self.close()
-        self.heard.add(data)
-        if self._printed is not None:
-            self._printed.add(data)
+        for keeper in self._keepers:
+            keeper.add(data)
         return len(data)
 
 
@@ -216,7 +235,9 @@ async def _start(
 ) -> Program:
     run = RUNS.begin(handler)
     ours, theirs = socket.socketpair()
-    ears = _Ear(printed), _Ear(printed)
+    both = Printed()
+    keepers = (both,) if printed is None else (both, printed)
+    ears = _Ear(*keepers), _Ear(*keepers)
     try:
         with os.fdopen(os.memfd_create("input"), "w+b") as told:  # not a pipe: a program need not read its input
             told.write(stdin)
@@ -245,7 +266,7 @@ async def _start(
         theirs.close()
         for ear in ears:
             ear.hand_over()
-    return Program(argv[0], run, process, control, ears)
+    return Program(argv[0], run, process, control, ears, both)
 
 
 async def _surely(work: Coroutine[Any, Any, None]) -> None:

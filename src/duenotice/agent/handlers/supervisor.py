@@ -10,6 +10,7 @@ program that has exited with 0 is done, and may leave a daemon. What any other l
 """
 
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -48,7 +49,9 @@ class Supervisor:
             signal.signal(number, lambda *_: None)
         if self._group:
             self._group = _made(self._group)
-        if self._start(argv):
+        if not self._is_wanted():
+            self._say(f"failed {errno.ECANCELED}")
+        elif self._start(argv):
             while self._reap():
                 if self._code == 0 and not self._is_ending:
                     break  # done; a daemon that it leaves is somebody's intention
@@ -58,6 +61,11 @@ class Supervisor:
                     self._kill()
                 self._wait(waking)
         self._drop_group()
+
+    def _is_wanted(self) -> bool:
+        """Whether the agent is there, and has not changed its mind: it takes a while until a new process runs."""
+        ready, _, _ = select.select([self._control], [], [], 0)
+        return not ready
 
     def _start(self, argv: list[str]) -> bool:
         reading, writing = os.pipe2(os.O_CLOEXEC)
