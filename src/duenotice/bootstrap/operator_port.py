@@ -227,10 +227,12 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self.parser = _Parser(self)
-        self.loop.call_later(PATIENCE_SECONDS, self._look, None)
+        self._next_look = self.loop.call_later(PATIENCE_SECONDS, self._look, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.accepted.leave()
+        self._next_look.cancel()  # else timers would hold what is left of the connection until then
+        self._unset_keepalive_if_required()
         for cycle in (self._running, *(cycle for cycle, _ in self.pipeline)):  # uvicorn itself tells only the last one
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
@@ -256,12 +258,10 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
 
     def _look(self, last: object) -> None:
         """Close it when it waits for its client to do the same thing as at the last look."""
-        if self not in self.connections:
-            return
         if (now := self._stuck) is not None and now == last:
             reset(self.transport)
         else:
-            self.loop.call_later(PATIENCE_SECONDS, self._look, now)
+            self._next_look = self.loop.call_later(PATIENCE_SECONDS, self._look, now)
 
     @property
     def _stuck(self) -> object:
