@@ -105,21 +105,6 @@ def noise(method: str, path: str, *lines: str, body: bytes = b"") -> bytes:
     return "\r\n".join((f"{method} {path} HTTP/1.1", "Host: x", *lines, "", "")).encode() + body
 
 
-def test_one_viewer_s_pages_of_vms_delay_nobody(plain: Attacked) -> None:
-    """Sixty at once of 1,000 VMs each: they are made on the loop in small turns, and few at a time (S26)."""
-    vms = "".join(f'[[vms]]\nname = "vm-{n}"\naddress = "127.9.{n // 250}.{n % 250 + 1}"\n' for n in range(1_000))
-    assert plain.ask("PUT", "/v1/fleet", (only_the_poller() + vms).encode())[0] == 200
-    viewer = plain.token("reads-pages", "viewer")
-
-    def attack() -> None:
-        with ThreadPoolExecutor(50) as threads:
-            answers = list(threads.map(lambda _: plain.ask("GET", "/v1/vms?limit=1000", token=viewer), range(50)))
-        assert {status for status, _ in answers} == {200}
-
-    seen = bearable(plain, attack)
-    assert seen.raised < RAISED_BYTES / 4
-
-
 CHUNKED = "Transfer-Encoding: chunked"
 UNINVITED = {
     "8,000 requests in one packet": noise("GET", "/livez") * 8_000,
