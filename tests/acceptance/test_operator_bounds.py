@@ -1,9 +1,11 @@
 """What one request at the operator's port may cost: who asks comes first, then how large it is (S24, S29)."""
 
+import gc
 import json
 import re
 import select
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -244,6 +246,28 @@ def test_a_client_that_asks_first_is_told_before_it_sends(node: Node) -> None:
         assert b"connection: close" not in said
     said = answered(node, head("POST", "/v1/events", token("no"), asks, f"Content-Length: {len(body)}"))
     assert said.startswith(b"HTTP/1.1 401 ")
+
+
+def connections() -> int:
+    """How many are in memory, open or not."""
+    gc.collect()
+    return sum(isinstance(each, operator_port.PatientOnlySoLong) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("sent", [head("GET", "/livez"), b"odd\r\n\r\n", b"", head("PUT", "/v1/fleet")])
+def test_a_connection_that_is_over_leaves_nothing_behind(
+    node: Node, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """Somebody could make ten thousand of them in a second, and each had waited for its next timer (S24)."""
+    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 600.0)
+    before = connections()
+    for _ in range(100):
+        with connect(node) as client:
+            client.sendall(sent)
+            if sent:
+                assert client.recv(9) == b"HTTP/1.1 "
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset it
+    wait_until(lambda: connections() < before + 10)
 
 
 def test_the_mistakes_of_strangers_do_not_fill_the_log(node: Node) -> None:

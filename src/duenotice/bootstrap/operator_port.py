@@ -277,8 +277,6 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
 
     def _look(self, last: object) -> None:
         """Close it when it waits for its client to do the same thing as at the last look."""
-        if self not in self.connections:
-            return
         if (now := self._stuck) is not None and now == last:
             reset(self.transport)
         else:

@@ -42,6 +42,8 @@ _OPERATIONS = {
 
 AT_ONCE = 50
 """VMs of a page that are looked at in one turn of the loop: some hundred microseconds."""
+MOST_PAGES = 4
+"""Pages that are made at the same time: each takes its share of a turn, and a poll waits for all of them (S26)."""
 
 
 class _WrittenPage(Struct, frozen=True):
@@ -58,6 +60,7 @@ class Vms(Resource):
         super().__init__(engine)
         self._silent_for = silent_for
         self._publisher = engine.publisher
+        self._turns = asyncio.Semaphore(MOST_PAGES)
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -90,7 +93,8 @@ class Vms(Resource):
         """A page of VMs by name."""
         wanted, paging, names = Wanted(request), Paging.of(request), await self._publisher.names.put_in_order()
         if wanted.is_everything:
-            return await self._page(paging, names)
+            async with self._turns:
+                return await self._page(paging, names)
 
         def look(state: State) -> o.Page[o.Vm]:
             wanted.check(state.fleet)

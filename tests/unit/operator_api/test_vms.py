@@ -1,11 +1,14 @@
 """The list of VMs."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import pytest
 
+from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.operator_api import vms
 from duenotice.operator_api.calls import Paging
 from duenotice.wire.operator import STATES
@@ -76,6 +79,36 @@ def test_a_page_is_the_same_however_few_vms_are_looked_at_in_one_turn(monkeypatc
                 bodies.add(node.operator("GET", f"/v1/vms?limit={limit}&cursor={cursor}").body)
                 assert max(most) <= min(limit, at_once)
             assert len(bodies) == 1, (limit, cursor, bodies)
+
+
+def test_very_many_pages_at_once_take_a_bounded_part_of_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many clients ask: what all of them are given between two turns of the loop is what a poll waits for."""
+    monkeypatch.setattr(vms, "AT_ONCE", 1)
+    looked = Counter[int]()
+    page_of_names = Paging.page_of_names
+
+    def counted(paging: Paging, *rest: Any) -> Any:
+        looked[turn[0]] += 1
+        return page_of_names(paging, *rest)
+
+    turn = [0]
+
+    def next_turn() -> None:
+        turn[0] += 1
+        asyncio.get_running_loop().call_soon(next_turn)
+
+    async def ask_often() -> None:
+        asyncio.get_running_loop().call_soon(next_turn)
+        app: Any = node.service.operator_app
+        client = AsyncOperatorClient.in_process(app, node.token)
+        pages = await asyncio.gather(*(client.vms().page(limit=5) for _ in range(100)))
+        assert {len(page.items) for page in pages} == {5}
+
+    monkeypatch.setattr(Paging, "page_of_names", counted)
+    with Node(FLEET) as node:
+        node.run(ask_often())
+    assert looked.total() >= 500
+    assert max(looked.values()) <= vms.MOST_PAGES
 
 
 def _is_copied(node: Node) -> bool:
