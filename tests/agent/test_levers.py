@@ -148,7 +148,7 @@ def test_a_drill_that_is_called_off_is_put_back(tmp_path: Path) -> None:
 
 
 def test_the_others_wait_for_a_stuck_handler_only_so_long(service: Service, tmp_path: Path) -> None:
-    """It goes on trying, and the status says who did not wait."""
+    """It goes on trying, and the status says who did not wait (S32)."""
     with machine(service, tmp_path) as agent:
         file = agent.folder / "agent.toml"
         text = file.read_text().replace('handlers = ["drain"]', 'handlers = ["drain", "second"]')

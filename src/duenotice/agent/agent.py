@@ -184,7 +184,9 @@ class Agent:
         if recorder.failure:
             names = [f"{cases[each].event.type} {each[:8]}" for each in sorted(unrecorded)]
             missing = f" Nothing is done about {', '.join(names)}." if names else ""
-            found.append(Problem("disk", f"Nothing can be recorded.{missing} {recorder.failure}", "df, dmesg"))
+            found.append(
+                Problem("disk", f"Nothing can be recorded.{missing} {recorder.failure}", "Look at the disk: df, dmesg.")
+            )
         if recorder.lost_at is not None and view.now < later(recorder.lost_at, RECENT):
             at = recorder.lost_at.isoformat(timespec="seconds")
             hint = "Find out who moves, removes or changes files in the state directory."
