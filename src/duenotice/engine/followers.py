@@ -16,6 +16,8 @@ from duenotice.engine.writer import News
 from duenotice.errors import Conflict, Unavailable
 
 MOST_FOLLOWERS = 1000
+MOST_LIVES = 10 * MOST_FOLLOWERS
+"""Also those whose stream has ended, and that may answer until they have been silent for a lease (S24)."""
 _OUT = "This follower is not known here, or was put out."
 _AGAIN = "Read the snapshot, and listen again."
 
@@ -59,11 +61,12 @@ class Listener(Protocol):
 class Follower:
     """One of them: when it last gave a sign of life, and up to where it has hidden what is not shown yet."""
 
-    __slots__ = ("ear", "hidden", "joined", "seen")
+    __slots__ = ("ear", "hidden", "is_granted", "joined", "seen")
 
     def __init__(self, ear: Listener, hidden: int, now: int) -> None:
         self.ear, self.hidden = ear, hidden
         self.joined = self.seen = now
+        self.is_granted = False
 
 
 class Followers:
@@ -102,11 +105,12 @@ class Followers:
         self.refuse_if_over()
         if (before := self.by_life.get(life)) is not None:
             before.ear.close()
-        elif len(self.by_life) >= MOST_FOLLOWERS:
-            raise Conflict(
-                f"This node has {MOST_FOLLOWERS} followers, which is the limit.", hint="Follow another node."
-            )
+        elif len(self.by_life) >= MOST_LIVES:
+            self.put_out_silent()
+            if len(self.by_life) >= MOST_LIVES:
+                raise Unavailable("Too many followers have come and gone just now.", hint="Try again in a lease.")
         self.by_life[life] = Follower(ear, position, self._now())
+        self.by_life[life].is_granted = before is not None and before.is_granted
         self._stir()
 
     def beat(self, life: str, hidden: int) -> int:
@@ -123,6 +127,7 @@ class Followers:
             raise Conflict("This follower does not keep up.", hint=_AGAIN)
         follower.seen = now
         self._stir()
+        follower.is_granted = True
         return self._right()
 
     def leave(self, life: str) -> None:
@@ -130,6 +135,16 @@ class Followers:
         if (follower := self.by_life.pop(life, None)) is not None:
             follower.ear.close()
         self._stir()
+
+    def ended(self, life: str, ear: Listener) -> None:
+        """The stream of a follower is over. One that was never let to answer costs nobody anything (N20)."""
+        follower = self.by_life.get(life)
+        if follower is not None and follower.ear is ear and not follower.is_granted:
+            self.leave(life)
+
+    def put_out_silent(self) -> None:
+        """Those that were silent for a lease may not answer any more."""
+        self._put_out_silent()
 
     def refuse_if_over(self) -> None:
         """Nobody can follow a node that is about to leave the others."""

@@ -179,7 +179,7 @@ class PostgresMembers:
         return self._unless_refused(read, answer)
 
     def _unless_refused(self, read: Callable[[str], T], answer: str | None) -> T:
-        """What was answered, if it is no refusal; null if there is no head."""
+        """What was answered, if it is not a refusal; null if there is no head."""
         word = read_with(self._line.name, _word, answer) if answer is not None and answer.startswith('"') else ""
         if refusal := _REFUSALS.get(word):
             kind, what, hint = refusal
