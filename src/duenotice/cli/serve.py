@@ -134,13 +134,28 @@ async def _serve(resolved: Resolved, greet: Greet, beside: Beside | None) -> Due
 
     stop, reread = _event_of(signal.SIGTERM, signal.SIGINT), _event_of(signal.SIGHUP)
     service = service_of(resolved.settings)
-    await service.start()
-    while True:
+    while await _started(service, stop):
         error = await _served(service, resolved, greet, stop, reread, beside)
         if stop.is_set() or not isinstance(error, Rewound):
             return error
         service = again(service)
-        await service.start()
+    return None
+
+
+async def _started(service: "Service | FollowerService", stop: "asyncio.Event") -> bool:
+    """Start it, unless it is told to stop while it waits for others (N20)."""
+    import asyncio
+
+    starting, stopped = asyncio.ensure_future(service.start()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if starting.done():
+        starting.result()
+        return True
+    starting.cancel()
+    with suppress(asyncio.CancelledError, DuenoticeError):
+        await starting
+    return False
 
 
 async def _served(

@@ -26,6 +26,8 @@ from duenotice.errors import Conflict, Unavailable
 MOST_FOLLOWERS = 1000
 CHILD_PATIENCE, PATIENCE_PER_VM = MICROS // 4, 50
 """How long a worker may take to acknowledge a change, and how much longer for each VM that came, went or changed."""
+MOST_LIVES = 10 * MOST_FOLLOWERS
+"""Also those whose stream has ended, and that may answer until they have been silent for a lease (S24)."""
 _OUT = "This follower is not known here, or was put out."
 _AGAIN = "Read the snapshot, and listen again."
 
@@ -132,11 +134,11 @@ class Followers:
         if (before := self.by_life.get(life)) is not None:
             before.ear.close()
             before.ear, before.hidden = ear, max(before.hidden, min(position, self.told))
-        elif len(self.by_life) >= MOST_FOLLOWERS:
-            raise Conflict(
-                f"This node has {MOST_FOLLOWERS} followers, which is the limit.", hint="Follow another node."
-            )
         else:
+            if len(self.by_life) >= MOST_LIVES:
+                self.put_out_silent()
+            if len(self.by_life) >= MOST_LIVES:
+                raise Unavailable("Too many followers have come and gone just now.", hint="Try again in a lease.")
             self.by_life[life] = Follower(ear, min(position, self.told), self.told, self._now())
         self._stir()
 
@@ -171,6 +173,16 @@ class Followers:
         if (follower := self.by_life.pop(life, None)) is not None:
             follower.ear.close()
         self._stir()
+
+    def ended(self, life: str, ear: Listener) -> None:
+        """The stream of a follower is over. One that was never let to answer costs nobody anything (N20)."""
+        follower = self.by_life.get(life)
+        if follower is not None and follower.ear is ear and not follower.is_granted:
+            self.leave(life)
+
+    def put_out_silent(self) -> None:
+        """Those that were silent for a lease may not answer any more."""
+        self._put_out_silent()
 
     def adopt(self, child: str, kill: Callable[[], None]) -> None:
         """A process of this node's own, whose lives begin with this and a dot: it is killed if it is late (N18)."""

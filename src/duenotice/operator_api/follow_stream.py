@@ -109,11 +109,19 @@ class FollowResponse(Response):
 
     media_type = LINES
 
-    def __init__(self, engine: Engine, followers: Followers, ear: FollowerEar, life: str, after: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        followers: Followers,
+        ear: FollowerEar,
+        life: str,
+        after: int,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._engine, self._followers, self._ear = engine, followers, ear
-        self._life, self._after = life, after
+        self._life, self._after, self._on_end = life, after, on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the follower goes or is put out, or we close."""
@@ -125,6 +133,8 @@ class FollowResponse(Response):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._followers.ended(self._life, self._ear)
+            self._on_end()
         with suppress(TimeoutError, OSError):
             async with asyncio.timeout(1.0):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -12,7 +12,8 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.domain.touched import Touched
 from duenotice.domain.transitions import ClockMarked, Record
-from duenotice.engine.followers import CHILD_PATIENCE, MOST_FOLLOWERS, Followers
+from duenotice.engine import followers
+from duenotice.engine.followers import CHILD_PATIENCE, Followers
 from duenotice.engine.interest import Interest
 from duenotice.engine.membership import Terms
 from duenotice.engine.writer import News
@@ -373,16 +374,43 @@ def test_if_a_start_itself_changes_something_the_doors_wait() -> None:
     run(story())
 
 
-def test_there_is_an_end_to_followers() -> None:
+def test_there_is_an_end_to_lives_and_silent_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S24, N20."""
+    monkeypatch.setattr(followers, "MOST_LIVES", 20)
+
     async def story() -> None:
         world = World()
-        for number in range(MOST_FOLLOWERS):
+        for number in range(20):
             world.join(str(number))
-        with pytest.raises(Conflict, match="which is the limit"):
+        with pytest.raises(Unavailable, match="Too many followers have come and gone"):
             world.join("one more")
         world.join("7")
+        world.now += LEASE
+        world.join("one more")
+        assert list(world.followers.by_life) == ["one more"]
         world.followers.close()
-        assert all(ear.closed for ear in world.ears.values() if ear is not world.ears["one more"])
+        assert all(ear.closed for ear in world.ears.values())
+
+    run(story())
+
+
+def test_a_stream_that_ends_before_it_was_let_to_answer_costs_nobody_anything() -> None:
+    """N20. One that was let to answer is waited for, also when its stream has ended (N05)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        for life in ("dead", "listens again", "answers"):
+            world.listen(life)
+        world.followers.beat("answers", 10)
+        old, _ = world.ears["listens again"], world.listen("listens again")
+        for life, ear in (("dead", world.ears["dead"]), ("listens again", old), ("answers", world.ears["answers"])):
+            world.followers.ended(life, ear)
+        assert list(world.followers.by_life) == ["listens again", "answers"]
+        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        assert not await world.is_hidden(hiding)
+        assert not await world.is_hidden(hiding, ("listens again", 11))
+        assert await world.is_hidden(hiding, ("answers", 11))
 
     run(story())
 
