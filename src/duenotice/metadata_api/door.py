@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from duenotice.clock import Clock
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from duenotice.metadata_api.bare_connection import BareConnection
     from duenotice.metadata_api.protocol import Connection
 
+_SWEPT_AT_ONCE = 64
 _BROKEN = error(500, "Something is wrong in the service. Look at its log.")
 
 
@@ -99,8 +100,19 @@ class Door:
 
     def sweep(self) -> None:
         """End what is overdue."""
-        for connection in self.crowd.overdue(self.pulse.now):
-            connection.expire()
+        self._sweep_some(iter(self.crowd.overdue(self.pulse.now)))
+
+    def _sweep_some(self, overdue: "Iterator[Connection | BareConnection]") -> None:
+        """A few in this turn of the loop: thousands that came together are overdue together (S26).
+
+        Who has gone since it was found is not ended, because its number may be another one's by now.
+        """
+        for swept, connection in enumerate(overdue, start=1):
+            if connection in self.crowd.everybody and connection.deadline <= self.pulse.now:
+                connection.expire()
+            if swept == _SWEPT_AT_ONCE:
+                self.loop.call_soon(self._sweep_some, overdue)
+                return
 
     async def drain(self, timeout: float) -> None:
         """End all connections, with answers that say so; connections that take too long are cut off."""

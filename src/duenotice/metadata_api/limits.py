@@ -7,7 +7,8 @@ from typing import Generic, Protocol, TypeVar
 
 _ROUNDING = 1e-6
 _REFUSED_AT_ONCE = 100
-_OTHER_FILES = 200
+_OTHER_FILES = 500
+"""Of these the operator's port and the Azure door may fill 200 each; the rest is for the journal, the log, the loop."""
 
 REFUSALS = 128.0
 """So many refusals a second leave a connection open; with more, each is the last answer of its connection."""

@@ -1,11 +1,14 @@
 """How much anybody may ask for."""
 
+import resource
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.metadata_api.limits import MAX_STRANGERS, STRANGERS, Bucket, Crowd, Rate, Strangers
+from duenotice.bootstrap import acceptor
+from duenotice.metadata_api.limits import MAX_STRANGERS, STRANGERS, Bucket, Crowd, Rate, Strangers, files_left
 
 
 def taken(bucket: Bucket, times: int, now: float) -> int:
@@ -135,3 +138,12 @@ def test_the_overdue_are_told_in_the_order_in_which_they_came() -> None:
     for guest in guests:
         crowd.enter(guest)
     assert crowd.overdue(20.0) == guests
+
+
+def test_all_ports_together_fit_into_the_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 1,024, VMs that filled their places and two other ports full of silence left none to accept with."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    at_the_door = files_left() + 100  # and so many refusals
+    of_operators_and_azure = 2 * acceptor.MOST_CONNECTIONS
+    of_a_quiet_process = 30
+    assert at_the_door + of_operators_and_azure + of_a_quiet_process < 1024

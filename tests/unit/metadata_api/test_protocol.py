@@ -373,6 +373,25 @@ async def test_a_held_poll_that_was_blocked_for_a_while_waits_for_its_news_and_n
 
 
 @in_loop
+async def test_very_many_that_are_overdue_together_end_in_several_turns_of_the_loop() -> None:
+    """18,000 took 0.3 s, and polls waited (S26). Who goes or asks meanwhile is left alone."""
+    stage = Stage()
+    wires = [Wire(f"10.0.0.{number}") for number in range(200)]
+    crowd = [Connection(stage.door) for _ in wires]
+    for connection, wire in zip(crowd, wires, strict=True):
+        connection.connection_made(wire)
+    stage.door.pulse.now = stage.door.pulse.request_until + 1
+    stage.door.sweep()
+    crowd[198].connection_lost(None)
+    crowd[199].deadline = stage.door.pulse.now + 1
+    ended = []
+    for _ in range(4):
+        ended.append(sum(bool(wire.ends) for wire in wires))
+        await asyncio.sleep(0)
+    assert ended == [63, 127, 191, 198]
+
+
+@in_loop
 async def test_what_came_while_the_client_did_not_read_is_answered_when_it_does() -> None:
     stage = Stage()
     stage.begin("blocked")
