@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from duenotice.bootstrap import operator_port
 from duenotice.bounds import NAMES, SIGNING_IN, SMALL, WHOLE_FLEET
+from duenotice.errors import Malformed
 from duenotice.operator_api import feed
 from duenotice.operator_api.app import OperatorApi
 from tests.acceptance.conftest import DEMO
@@ -167,6 +168,12 @@ def test_a_client_that_sends_its_body_anyway_reads_why_it_was_refused(node: Node
             head("PUT", "/v1/vms/me/policy", token(node.token), "Content-Length: 1000000") + b" " * 1_000_000
         )
         assert client.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_our_client_says_why_although_it_was_hung_up_on(node: Node) -> None:
+    """Ten times as much as is thrown away: it cannot send all of it, and reads the answer that is there."""
+    with node.client() as client, pytest.raises(Malformed, match="larger than 262144 bytes"):
+        client.schedule_event("reboot", ["nobody"], description="x" * 20_000_000)
 
 
 def test_who_sends_for_ever_is_hung_up_on(node: Node) -> None:

@@ -6,6 +6,7 @@ or throws the OSError that it met.
 
 import os
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -165,7 +166,8 @@ class EndlessAnswer:
 
 def _first_piece(request: bytes, deadline: float) -> Talk[bytes]:
     try:
-        yield Send(request, deadline)
+        with suppress(ConnectionError):  # a refusal may be there before all is sent, and then nothing more is read
+            yield Send(request, deadline)
         piece: bytes = yield Receive(deadline)
     except ConnectionError:
         raise Silent from None
