@@ -7,17 +7,20 @@ from typing import Any
 from duenotice.agent.cases import Cases, unfinished
 from duenotice.agent.config import Config
 from duenotice.agent.handlers.loading import problems
+from duenotice.agent.plan import RESERVE
 from duenotice.agent.rules import HandlerRule
 from duenotice.toml import near_miss
 
-TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+SHORTEST_NOTICE = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
+"""Seconds that each type of event gives at least (D01)."""
+TYPES = tuple(SHORTEST_NOTICE)
 SOURCES = ("Platform", "User")
 
 
 def findings(config: Config, cases: Cases) -> list[str]:
-    """What would fail when an event comes or goes: rules that never match, hooks that others may change, and missing
-    handlers that have something to put back."""
-    found = never_matches(config)
+    """What would fail when an event comes or goes: rules that never match, or that take longer than the notice, hooks
+    that others may change, and missing handlers that have something to put back."""
+    found = never_matches(config) + cut_short(config)
     found += [f"handlers.{name}: {problem}" for name, each in config.handlers.items() for problem in problems(each)]
     lost = sorted(unfinished(cases) - config.handlers.keys())
     return found + [f"handlers.{name}: missing, but it has something to put back" for name in lost]
@@ -36,6 +39,30 @@ def never_matches(config: Config) -> list[str]:
         for number, rule in enumerate(config.rules, start=1)
         for problem in (*_unknown_words(rule), *_empty_span(rule), *_hidden(rule, config.rules[: number - 1]))
     ]
+
+
+def cut_short(config: Config) -> list[str]:
+    """Rules whose handlers may need longer than the shortest notice: they run one after the other, each to its timeout.
+
+    Only spot VMs are evicted, so Preempt counts where a rule names it.
+    """
+    found = []
+    for number, rule in enumerate(config.rules, start=1):
+        types = [each for each in rule.types or TYPES if each in SHORTEST_NOTICE and (rule.types or each != "Preempt")]
+        if not types:
+            continue
+        shortest = min(types, key=SHORTEST_NOTICE.__getitem__)
+        notice = min(SHORTEST_NOTICE[shortest], rule.within or SHORTEST_NOTICE[shortest])
+        needed = sum(config.specs[name].timeout for name in rule.handlers)
+        if needed > notice - RESERVE:
+            timeouts = " + ".join(f"{name} {config.specs[name].timeout:g} s" for name in rule.handlers)
+            begins = f"begins {notice:g} s before" if notice == rule.within else f"may come {notice:g} s before"
+            found.append(
+                f"rules[{number}]: {shortest} {begins} the impact, and its handlers may take {needed:g} s ({timeouts}). "
+                f"The last would be cut off, as {RESERVE:g} s are for the approval. Shorten the timeouts, or write a "
+                f"rule for {shortest} alone before it"
+            )
+    return found
 
 
 def _unknown_words(rule: HandlerRule) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from duenotice.agent.check import findings, never_matches
+from duenotice.agent.check import SHORTEST_NOTICE, cut_short, findings, never_matches
 from duenotice.agent.config import read_config
+from duenotice.domain.notice import MINIMUM_SECONDS
 
 ALWAYS = "[[rules]]\nhandlers = []\n"
 
@@ -37,3 +38,41 @@ def test_what_can_never_match_is_found(rules: str, found: str) -> None:
 def test_check_refuses_what_never_matches() -> None:
     """It is a finding like any other."""
     assert findings(read_config(ALWAYS + 'types = ["reboot"]'), {}) == never(ALWAYS + 'types = ["reboot"]')
+
+
+HANDLERS = """
+[handlers.first]
+kind = "log"
+timeout = "{first}"
+[handlers.second]
+kind = "log"
+required = false
+timeout = "{second}"
+"""
+BOTH = '[[rules]]\nhandlers = ["first", "second"]\n'
+
+
+@pytest.mark.parametrize(
+    ("rule", "first", "second", "found"),
+    [
+        ('types = ["Freeze", "Reboot"]', "14m", "58s", ""),
+        ('types = ["Freeze", "Reboot"]', "14m", "59s", "rules[1]: Freeze may come 900 s before the impact"),
+        ('types = ["Reboot", "Redeploy"]', "9m", "59s", "rules[1]: Redeploy may come 600 s before"),
+        ('types = ["Reboot", "Preempt"]', "20s", "8s", ""),
+        ('types = ["Reboot", "Preempt"]', "20s", "9s", "rules[1]: Preempt may come 30 s before"),
+        ("", "4m", "58s", ""),
+        ("", "4m", "59s", "rules[1]: Terminate may come 300 s before"),
+        ('types = ["Reboot"]\nwithin = "2m"', "1m", "58s", ""),
+        ('types = ["Reboot"]\nwithin = "2m"', "1m", "59s", "rules[1]: Reboot begins 120 s before"),
+        ('types = ["NewType"]', "99m", "1s", ""),
+    ],
+)
+def test_a_plan_that_cannot_fit_the_shortest_notice_is_found(rule: str, first: str, second: str, found: str) -> None:
+    """Handlers run one after the other, best effort too; what is over before the approval is enough."""
+    problems = cut_short(read_config(BOTH + rule + HANDLERS.format(first=first, second=second)))
+    assert [problem.startswith(found) for problem in problems] == ([True] if found else [])
+
+
+def test_the_shortest_notice_is_that_of_the_contract() -> None:
+    """The agent has a table of its own: it carries nothing of the service."""
+    assert {each.value.title(): seconds for each, seconds in MINIMUM_SECONDS.items()} == SHORTEST_NOTICE

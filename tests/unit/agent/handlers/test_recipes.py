@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from duenotice.agent.check import cut_short, never_matches
 from duenotice.agent.config import read_config
 from duenotice.agent.handlers import KINDS
 
@@ -29,6 +30,7 @@ TASKS = [
 def test_a_recipe_can_be_copied(recipe):
     """It loads, also with its commented keys turned on, and every handler in it is used by a rule."""
     config = read_config(recipe)
+    assert never_matches(config) == cut_short(config) == []
     assert {name for rule in config.rules for name in rule.handlers} == set(config.handlers)
     read_config(re.sub(r"^# (?=\w+ = )", "", recipe, flags=re.M))
 
