@@ -165,7 +165,7 @@ def test_an_event_started_without_notice_is_left_alone(tmp_path: Path):
     shown = document(EventStatus="Started", NotBefore="")
     with EvilServer(json_answer(shown)) as server, machine(server, tmp_path, "own") as agent:
         agent.start()
-        agent.until(lambda: agent.whats == ["seen"])
+        agent.until(lambda: agent.whats == ["seen", "unprepared"])
         asked = len(server.requests)
         agent.until(lambda: len(server.requests) > asked + 3)
         assert agent.trace == [] and {each.method for each in server.requests} == {"GET"}

@@ -139,9 +139,27 @@ def test_a_vm_without_a_name_says_that_it_does_not_know_which_events_hit_it(tmp_
     with Service(shown(), reply(429)) as service, machine(service, tmp_path, name="") as agent:
         agent.start()
         agent.until(lambda: is_named(agent, "name", "it is not known which events hit it"))
-        assert "No event is coming" not in command(agent, "status").err and agent.trace == []
+        assert "It is not known whether an event is coming." in command(agent, "status").err and agent.trace == []
         service.instance = json_answer({"compute": {"name": "vm-0"}})
         agent.until(lambda: "approved" in agent.whats)
+
+
+def test_systemd_shows_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`systemctl status` of an agent that is ready and cannot work is not just green."""
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified,
+        Service(NOTHING, reply(429)) as service,
+        machine(service, tmp_path, name="") as agent,
+    ):
+        notified.bind(str(agent.folder / "notify"))
+        notified.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(agent.folder / "notify"))
+        agent.start()
+        while not (said := notified.recv(1000)).startswith(b"STATUS=This VM's name is not known"):
+            assert said.startswith((b"READY", b"WATCHDOG"))
+        service.instance = json_answer({"compute": {"name": "vm-0"}})
+        while notified.recv(1000) != b"STATUS=Nothing is wrong.":
+            pass
 
 
 def test_a_name_that_the_service_does_not_have_is_said(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ class OwnName:
                 failures = 0
             except Exception as error:  # whatever the answer was, it is asked for again
                 self._failure = describe(error)
-                complain("name-unknown", error)
+                if not self._configured:  # else the answer only confirms it
+                    complain("name-unknown", error)
                 least = error.retry_after if isinstance(error, MetadataError) else None
                 pause = max(AGAIN.after(failures), least or 0.0)
                 failures += 1

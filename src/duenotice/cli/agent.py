@@ -174,7 +174,9 @@ def status(config: str, state_dir: str, output: str) -> None:
     problems, rows = found["problems"], found["events"]
     if output in ("json", "yaml", "jsonl"):
         write_one(output, found, CASES, _now)
-    elif rows or not problems:  # else it would say that no event is coming, and perhaps it cannot know
+    elif not rows and (problems or not found.get("heard", True)):
+        tell("It is not known whether an event is coming.")  # no document was read, or it cannot be relied on (S14)
+    else:
         shown = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
         WRITERS[output](shown, CASES, _now)
     for problem in problems:
