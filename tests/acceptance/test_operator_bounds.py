@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from duenotice.bootstrap import operator_port
 from duenotice.bounds import NAMES, SIGNING_IN, SMALL, WHOLE_FLEET
 from duenotice.errors import Malformed
-from duenotice.operator_api import feed
+from duenotice.operator_api import app, feed
 from duenotice.operator_api.app import OperatorApi
 from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
@@ -112,6 +112,29 @@ def test_who_may_not_ask_is_told_so_before_a_byte_of_the_body_is_sent(node: Node
         key = ["Idempotency-Key: k"] if method == "POST" else []
         said = answered(node, head(method, path, token(secret), *key, f"Content-Length: {most}"))
         assert said.startswith(f"HTTP/1.1 {status} ".encode()), (method, path, said)
+
+
+def test_one_large_fleet_file_is_read_at_a_time_and_small_ones_do_not_wait(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its place is free again when its client has gone; a file that does not say its size counts as large."""
+    monkeypatch.setattr(app, "PATIENCE_SECONDS", 0.1)
+    large = head("PUT", "/v1/fleet", token(node.token), f"Content-Length: {2 * 1024 * 1024}")
+    unknown = head(
+        "PUT", "/v1/fleet?dry_run=true", token(node.token), "Transfer-Encoding: chunked", "Connection: close"
+    )
+    fleet = DEMO.read_bytes()
+    with connect(node) as client:
+        client.sendall(large + b"#" * 1024 * 1024)
+        wait_until(node.service._api._large.locked)
+        for sent in (large, unknown):
+            said = answered(node, sent)
+            assert said.startswith(b"HTTP/1.1 503 ")
+            assert b"Another large request is being read." in said
+        assert node.operator("PUT", "/v1/fleet?dry_run=true", fleet).status == 200
+    wait_until(lambda: not node.service._api._large.locked())
+    said = answered(node, unknown + b"%x\r\n%b\r\n0\r\n\r\n" % (len(fleet), fleet))
+    assert said.startswith(b"HTTP/1.1 200 ")
 
 
 def cookie(node: Node, secret: str) -> str:
