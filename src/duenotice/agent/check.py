@@ -58,9 +58,9 @@ def cut_short(config: Config) -> list[str]:
             timeouts = " + ".join(f"{name} {config.specs[name].timeout:g} s" for name in rule.handlers)
             begins = f"begins {notice:g} s before" if notice == rule.within else f"may come {notice:g} s before"
             found.append(
-                f"rules[{number}]: {shortest} {begins} the impact, and its handlers may take {needed:g} s ({timeouts}). "
-                f"The last would be cut off, as {RESERVE:g} s are for the approval. Shorten the timeouts, or write a "
-                f"rule for {shortest} alone before it"
+                f"rules[{number}]: {shortest} {begins} the impact, and its handlers may take {needed:g} s "
+                f"({timeouts}). The last would be cut off, as {RESERVE:g} s are for the approval. Shorten them, or "
+                f"write a rule for {shortest} alone before it"
             )
     return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
+from duenotice import __version__
 from duenotice.cli.arguments import EVENT_TYPE, SPAN, Noun
 from duenotice.cli.output import WRITERS, TableColumn, TableView, say, tell
 
@@ -78,8 +79,16 @@ _output = click.option(
 
 
 @click.group(cls=Noun)
+@click.version_option(__version__, prog_name="duenotice-agent")
 def agent() -> None:
     """Use the notice: prepare, approve, and put everything back."""
+
+
+def main() -> None:
+    """The command `duenotice-agent`: the same as `duenotice agent`."""
+    from duenotice.cli.main import main as command_line
+
+    command_line(root=agent, name="duenotice-agent")
 
 
 @agent.command(epilog="Example: duenotice agent run --config agent.toml")
