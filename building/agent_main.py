@@ -23,10 +23,9 @@ def main():  # type: () -> None
     from duenotice_native import provide  # type: ignore[import-not-found]  # native.py, in the pyz file
 
     provide(archive, tag, __loader__.get_data, fail)  # type: ignore[name-defined]  # every module has one
-    from duenotice.cli.agent import agent
-    from duenotice.cli.main import main as command_line
+    from duenotice.cli.agent import main as command_line
 
-    command_line(root=agent, name="duenotice-agent")
+    command_line()
 
 
 main()

@@ -18,9 +18,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PROCESSORS = ("x86_64", "aarch64")
 BEGIN = ("cli/agent.py", "cli/main.py", "agent/**/*.py", "client/*.py")
 """The agent's command; agent and client name some of their modules in tables, so all of them are taken."""
-LIBRARIES = ("click", "msgspec", "rich")
-COMPILED = ("click", "duenotice", "duenotice_native.py", "msgspec")
-"""Not rich: it is large, and only tables need it."""
+LIBRARIES = ("click", "msgspec")
 SHEBANG = b"#!/usr/bin/env python3\n"
 Contents = dict[str, bytes]
 
@@ -86,7 +84,7 @@ def read(wheel: Path) -> Contents:
 def compiled(files: Contents) -> Contents:
     """The same for the Python that runs this, which then has nothing to compile at its start."""
     tag = "cp{}{}".format(*sys.version_info)
-    return {f"{tag}/{name}c": _bytecode(name, body) for name, body in files.items() if name.split("/")[0] in COMPILED}
+    return {f"{tag}/{name}c": _bytecode(name, body) for name, body in files.items()}
 
 
 def _bytecode(name: str, body: bytes) -> bytes:

@@ -21,8 +21,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / ".run/wheel"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
-SMALL = {"duenotice", "click", "msgspec", "rich", "markdown-it-py", "mdurl", "pygments"}
-"""All that a plain installation brings: three libraries, and the three that rich needs."""
+SMALL = {"duenotice", "click", "msgspec"}
+"""All that a plain installation brings: two libraries, for what runs as root on VMs."""
 ALONE = {"postgres": "psycopg", "azure": "cryptography", "kubernetes": ""}
 """What an extra brings that the others do not."""
 SECONDS = 300
@@ -132,6 +132,8 @@ def plain(env: Environment) -> None:
     holds(f"installs {' '.join(sorted(found))}", found == SMALL, found)
     version = env.run("duenotice", "--version")
     holds(version.out.strip(), version.code == 0, version)
+    version = env.run("duenotice-agent", "--version")
+    holds(version.out.strip(), version.out.startswith("duenotice-agent, version"), version)
     (env.work / "agent.toml").write_text(AGENT)
     agent_check(env)
     done = env.run("python3", str(ROOT / "dist/duenotice-agent.pyz"), "check", "--config", "agent.toml")

@@ -3,6 +3,7 @@
 from duenotice.errors import Misconfigured
 
 BROUGHT_BY = {
+    "rich": "cli",
     "apsw": "server",
     "httptools": "server",
     "jinja2": "server",

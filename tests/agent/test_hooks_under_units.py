@@ -85,7 +85,7 @@ def place() -> Iterator[tuple[PrivateSystemd, Path]]:
     """A folder that a unit's own /tmp does not hide, and that only root can change."""
     (ROOT / ".run").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=ROOT / ".run", prefix="units-"))
-    units = {}
+    units = {"basic.target": "", "shutdown.target": ""}  # what a unit of systemd-run needs
     for name in UNITS:
         text = (SHIPPED / name).read_text()
         for shipped, here in HERE.items():
@@ -236,3 +236,45 @@ def test_kill_9_of_the_agent_under_the_unit_leaves_nothing_drained(
     agent.node.operate(f"/v1/events/{event_id}/cancel")
     wait_until(lambda: (case := agent.case(event_id)) is not None and case.is_closed)
     assert not (folder / "drained").exists() and not (folder / "alive").exists()
+
+
+CHECKED = """
+[[rules]]
+handlers = ["good", "bad"]
+[handlers.good]
+kind = "command"
+prepare = ["/usr/bin/nice", "-n", "-1", "{folder}/drain"]
+recover = ["{folder}/undrain"]
+[handlers.bad]
+kind = "command"
+prepare = ["/usr/bin/chrt", "--fifo", "1", "/bin/true"]
+"""
+
+
+def check_unit(place: tuple[PrivateSystemd, Path]) -> str:
+    """`duenotice agent check --unit`, as root of that machine would type it: all that it says, and its exit code."""
+    systemd, folder = place
+    (folder / "bin").mkdir(exist_ok=True)
+    for name in ("systemd-run", "systemctl"):  # on a machine they ask its own manager
+        script(folder / "bin" / name, f'#!/bin/sh\nexec /usr/bin/{name} --user "$@"\n')
+    environment = [f"PATH={folder}/bin:/usr/bin:/bin", f"DBUS_SESSION_BUS_ADDRESS=unix:path={systemd.socket}"]
+    command = f"{ROOT}/.venv/bin/duenotice agent check --config {folder}/agent.toml --unit 2>&1; echo exit=$?"
+    return systemd.inside("/usr/bin/env", *environment, f"XDG_RUNTIME_DIR={folder}/run", "sh", "-c", command)
+
+
+def test_check_rehearses_under_the_unit_and_names_what_it_refuses(place: tuple[PrivateSystemd, Path]):
+    """Before any event comes: each handler prepares and puts back, and the call that is refused is in the finding."""
+    require_program("strace", "strace")
+    folder = place[1]
+    trace = folder / "trace"
+    trace.unlink(missing_ok=True)
+    for name in ("drain", "undrain"):
+        script(folder / name, f'#!/bin/sh\necho "$DUENOTICE_EVENT_PHASE$DUENOTICE_DRILL" >>{trace}\n')
+    (folder / "agent.toml").write_text(CHECKED.format(folder=folder))
+    said = check_unit(place)
+    assert "handlers.bad: prepare: /usr/bin/chrt exited with 1" in said
+    assert "refused by the unit: sched_setscheduler(" in said and "handlers.good" not in said
+    assert said.endswith("exit=2\n")
+    assert trace.read_text().split() == ["prepare1", "recover1"]
+    (folder / "agent.toml").write_text(CHECKED.format(folder=folder).replace('"--fifo", "1"', '"--other", "0"'))
+    assert check_unit(place).endswith("agent.toml is good.\nexit=0\n")

@@ -46,13 +46,13 @@ def module_of(library: str) -> str:
 
 
 def test_the_table_of_libraries_is_the_one_of_the_package() -> None:
-    named = ("server", "test", "azure", "postgres", "libvirt")
+    named = ("cli", "server", "test", "azure", "postgres", "libvirt")
     expected = {module_of(library): extra for extra in named for library in libraries(extra)}
     assert expected == BROUGHT_BY
 
 
-def test_an_installation_without_extras_has_three_libraries() -> None:
-    assert PROJECT["dependencies"] == ["click", "msgspec", "rich"]
+def test_an_installation_without_extras_has_two_libraries() -> None:
+    assert PROJECT["dependencies"] == ["click", "msgspec"]
 
 
 @pytest.mark.parametrize("command", ["serve", "demo", "run -- true", "check"])
@@ -64,7 +64,10 @@ def test_a_command_of_the_service_names_its_extra_in_one_line(command: str) -> N
     assert hint == " hint: pip install 'duenotice[server]'"
 
 
-@pytest.mark.parametrize("command", ["--help", "agent --help", "vm list --help", "completion bash", "run --help"])
+@pytest.mark.parametrize(
+    "command",
+    ["--help", "agent --help", "vm list --help", "completion bash", "run --help", "--version", "agent --version"],
+)
 def test_the_agent_and_the_operators_command_need_no_extra(command: str) -> None:
     done = small(*command.split())
     assert (done.returncode, done.stderr) == (0, "")
@@ -83,3 +86,12 @@ def test_the_service_and_the_fixture_need_only_what_the_extra_server_brings() ->
 
 def test_a_module_that_no_extra_brings_is_an_error_of_ours() -> None:
     assert missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
+
+
+def test_without_rich_the_agents_tables_are_plain_lines(tmp_path: Path) -> None:
+    """On a terminal they would be drawn; a VM has no need of that."""
+    config = tmp_path / "agent.toml"
+    config.write_text('[[rules]]\ntypes = ["Reboot"]\nhandlers = []\n')
+    done = small("agent", "check", "--config", str(config), "--state-dir", str(tmp_path / "none"))
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[2] == "Reboot     1     always     wait for it"

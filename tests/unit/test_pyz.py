@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
-import rich
 
 from building import pyz
 
@@ -30,7 +29,7 @@ def as_wheel(library: Path, folder: Path) -> Path:
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file, made from what is installed here."""
     folder = tmp_path_factory.mktemp("pyz")
-    wheels = [as_wheel(Path(library.__file__ or "").parent, folder) for library in (click, msgspec, rich)]
+    wheels = [as_wheel(Path(library.__file__ or "").parent, folder) for library in (click, msgspec)]
     pyz.write(folder / "agent.pyz", pyz.contents(wheels))
     return folder / "agent.pyz"
 

@@ -59,8 +59,8 @@ def cut_short(config: Config) -> list[str]:
             begins = f"begins {notice:g} s before" if notice == rule.within else f"may come {notice:g} s before"
             found.append(
                 f"rules[{number}]: {shortest} {begins} the impact, and its handlers may take {needed:g} s "
-                f"({timeouts}). The last would be cut off, as {RESERVE:g} s are for the approval. Shorten the timeouts, "
-                f"or write a rule for {shortest} alone before it"
+                f"({timeouts}). The last would be cut off, as {RESERVE:g} s are for the approval. Shorten them, or "
+                f"write a rule for {shortest} alone before it"
             )
     return found
 

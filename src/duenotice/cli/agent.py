@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
+from duenotice import __version__
 from duenotice.cli.arguments import EVENT_TYPE, SPAN, Noun
 from duenotice.cli.output import WRITERS, TableColumn, TableView, say, tell, write_one
 
@@ -94,8 +96,16 @@ _output = click.option(
 
 
 @click.group(cls=Noun)
+@click.version_option(__version__, prog_name="duenotice-agent")
 def agent() -> None:
     """Use the notice: prepare, approve, and put everything back."""
+
+
+def main() -> None:
+    """The command `duenotice-agent`: the same as `duenotice agent`."""
+    from duenotice.cli.main import main as command_line
+
+    command_line(root=agent, name="duenotice-agent")
 
 
 @agent.command(epilog="Example: duenotice agent run --config agent.toml")
@@ -126,18 +136,33 @@ def run(config: str, state_dir: str, dry_run: bool, log_format: str) -> None:
 @_with_config
 @_with_state_dir
 @click.option("--online", is_flag=True, help="also ask the metadata service for this VM's name and the time")
+@click.option("--unit", is_flag=True, help="also rehearse each handler, for real, with the rights of the agent's unit")
+@click.option("--rehearse", metavar="HANDLER", help="only rehearse this one, here; --unit does so for each, in a unit")
 @_output
-def check(config: str, state_dir: str, online: bool, output: str) -> None:
-    """Check the file and the hooks it names; show what would be done for each type of event."""
+def check(config: str, state_dir: str, online: bool, unit: bool, rehearse: str | None, output: str) -> None:
+    """Check the file and the hooks it names; show what would be done for each type of event.
+
+    With --unit systemd runs what each handler does before an event and after it, as in a drill, and it
+    is said which call the unit refuses.
+    """
+    from duenotice.agent import rehearsal
     from duenotice.agent.check import findings, idle, outlook
     from duenotice.agent.config import load_config
     from duenotice.agent.ledger import read_cases
     from duenotice.errors import Misconfigured
 
     read = load_config(Path(config))
+    if rehearse:
+        rehearsal.main(read, rehearse)
+        return
     WRITERS[output](outlook(read), OUTLOOK, _now)
     found = findings(read, read_cases(Path(state_dir)) if _may_read(state_dir) else {})
     found += _ask_service(read) if online else []
+    if unit and not found:
+        words = click.get_current_context().command_path.split()[1:]  # a pyz has `check` alone
+        file = str(Path(config).absolute())
+        again = [sys.executable, str(Path(sys.argv[0]).absolute()), *words, "--config", file, "--rehearse"]
+        found += rehearsal.rehearse_all(read, again)
     for each in (*found, *idle(read)):
         tell(f"{config}: {each}")
     if found:

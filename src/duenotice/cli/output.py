@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import NamedTuple, TypedDict, Unpack
 
 import click
@@ -46,7 +47,7 @@ def asked(question: str) -> bool:
 
 
 class TableColumn(NamedTuple):
-    """A column of a table: its title, the key of its value, and how it looks (see tables.LOOKS).
+    """A column of a table: its title, the key of its value, and how it looks (see cells.LOOKS).
 
     The key "" is the whole thing. A spare column is left out when the terminal is too narrow for all columns.
     """
@@ -77,19 +78,33 @@ def fields_of(thing: object) -> dict[str, object]:
 
 
 def _write_table(items: Iterable[object], view: TableView, now: Now) -> None:
-    from duenotice.cli import tables  # rich is slow to import
+    from duenotice.cli import cells
 
-    rows = [fields_of(item) for item in tables.counted(items)]
+    tables = _tables()
+    rows = [fields_of(item) for item in (tables.counted(items) if tables else items)]
     if rows:
-        tables.write_table(rows, view, now() if tables.has_times(view) else NEVER)
+        write = tables.write_table if tables else cells.write_table
+        write(rows, view, now() if cells.has_times(view) else NEVER)
     else:
         tell(view.none)
 
 
 def _write_card(item: object, view: TableView, now: Now) -> None:
-    from duenotice.cli import tables
+    from duenotice.cli import cells
 
-    tables.write_card(fields_of(item), view, now() if tables.has_times(view) else NEVER)
+    write = (_tables() or cells).write_card
+    write(fields_of(item), view, now() if cells.has_times(view) else NEVER)
+
+
+def _tables() -> ModuleType | None:
+    """Tables for a terminal, where rich is installed: it comes with an extra. It is slow to import."""
+    try:
+        from duenotice.cli import tables
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "rich":
+            return None
+        raise
+    return tables
 
 
 def _write_json(items: Iterable[object], _: TableView, __: Now) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from duenotice.cli import tables
+from duenotice.cli import cells, tables
 from duenotice.cli.output import TableColumn, TableView, fields_of
 from duenotice.cli.views import WATCHED_EVENTS, WATCHED_STEPS
 from duenotice.domain.notice import MINIMUM_SECONDS
@@ -47,7 +47,7 @@ def headline(now: datetime, clock: str) -> str:
     return f"{now:%H:%M:%S} UTC{'' if clock == 'real' else f', {clock}'}"
 
 
-def _event_row(event: Event, told_at: ToldAt, now: datetime) -> tables.Fields:
+def _event_row(event: Event, told_at: ToldAt, now: datetime) -> cells.Fields:
     """An event with its bar and its countdown."""
     bar = bar_of(event, told_at, now)
     return fields_of(event) | {"phase": _state(event), "bar": bar, "countdown": countdown(event, now)}
@@ -63,9 +63,9 @@ def bar_of(event: Event, told_at: ToldAt, now: datetime) -> Text:
         return tables.bar(1.0, FULL[event.phase])
     if event.phase == "started":
         begin, end = event.started_at, event.ends_at
-        return tables.bar(tables.passed(begin, end, now) if begin and end else 0.5, "red")
+        return tables.bar(cells.passed(begin, end, now) if begin and end else 0.5, "red")
     told = told_at.setdefault(event.id, _told_at(event, now))
-    return tables.bar(tables.passed(told, event.not_before, now), "yellow")
+    return tables.bar(cells.passed(told, event.not_before, now), "yellow")
 
 
 def _told_at(event: Event, now: datetime) -> datetime:
@@ -80,10 +80,10 @@ def countdown(event: Event, now: datetime) -> str:
 
 def _next(event: Event, now: datetime) -> str:
     if event.phase == "started":
-        return f"ends {tables.relative(event.ends_at, now)}" if event.ends_at else "under way"
+        return f"ends {cells.relative(event.ends_at, now)}" if event.ends_at else "under way"
     if event.phase != "scheduled":
         return ""
-    return "starts now" if event.not_before <= now else f"starts {tables.relative(event.not_before, now)}"
+    return "starts now" if event.not_before <= now else f"starts {cells.relative(event.not_before, now)}"
 
 
 def plan_picture(
@@ -120,7 +120,7 @@ def _view(plan: Maintenance) -> TableView:
     return WATCHED_STEPS._replace(columns=(*lanes, *WATCHED_STEPS.columns))
 
 
-def _step_row(step: Step, event: Event | None, told_at: ToldAt, now: datetime) -> tables.Fields:
+def _step_row(step: Step, event: Event | None, told_at: ToldAt, now: datetime) -> cells.Fields:
     shown = fields_of(step) | {"reason": step.reason or " "}
     if event is None:
         bar = tables.bar(1.0 if step.status in ENDED else 0.0, ENDED.get(step.status, ""))

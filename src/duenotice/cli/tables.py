@@ -1,8 +1,8 @@
-"""Tables for people, on a terminal and in a pipe, and how a value looks in a cell of one."""
+"""Tables for people on a terminal, drawn by rich; in a pipe they are plain lines, which need no rich (`cells`)."""
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TypeVar
 
@@ -12,15 +12,12 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from duenotice.cli import cells
+from duenotice.cli.cells import Fields
 from duenotice.cli.output import TableColumn, TableView
-from duenotice.plain_text import each_in_one_line, lines
-from duenotice.wire.duration import span
+from duenotice.plain_text import lines
 
 T = TypeVar("T")
-Fields = dict[str, object]
-"""A thing as JSON has it."""
-SHORT_ID = 8
-GIST = 80
 BAR = 16
 MANY = 1000
 LONGEST_STATE = 9
@@ -31,128 +28,12 @@ WRAPS = ("list", "pairs", "gist", "prose")
 """Looks of columns that may shrink when a terminal is narrow."""
 LONGEST_LINE = 10_000
 """In a pipe no line is wrapped: a program reads it."""
-STYLES = {
-    "scheduled": "yellow",
-    "approved": "cyan",
-    "started": "bold red",
-    "completed": "green",
-    "over": "green",
-    "running": "cyan",
-    "under-way": "cyan",
-    "paused": "yellow",
-    "done": "green",
-    "healthy": "green",
-    "degraded": "yellow",
-    "failed": "bold red",
-    "passed": "green",
-    "leads": "bold green",
-    "follows": "green",
-    "silent": "yellow",
-    "replaced": "yellow",
-    "starting": "cyan",
-    "down": "bold red",
-    "refused": "yellow",
-    "waiting": "dim",
-    "skipped": "dim",
-    "cancelled": "dim",
-    "added": "green",
-    "removed": "red",
-    "changed": "yellow",
-    "admin": "red",
-    "operator": "yellow",
-}
-
-
-def relative(moment: datetime, now: datetime) -> str:
-    """`in 14m 30s`, `3h ago`, `now`."""
-    seconds = round((moment - now).total_seconds())
-    if seconds == 0:
-        return "now"
-    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
-
-
-def _when(value: object, now: datetime) -> str:
-    """A time as JSON has it, seen from now; anything else as it is."""
-    try:
-        return relative(datetime.fromisoformat(str(value)), now)
-    except (ValueError, TypeError):
-        return _plain(value)
-
-
-def state(value: object, _: object = None) -> Text:
-    """A state in its colour."""
-    return Text(_plain(value), STYLES.get(_plain(value).lower(), ""))
-
-
-def passed(begin: datetime, end: datetime, now: datetime) -> float:
-    """How much of the time between two moments is over, from 0 to 1."""
-    return 1.0 if end <= begin else min(1.0, max(0.0, (now - begin) / (end - begin)))
 
 
 def bar(share: float, style: str, width: int = BAR) -> Text:
     """A share from 0 to 1 as a bar."""
     full = round(share * width)
     return Text("━" * full, style) + Text("━" * (width - full), "bright_black")
-
-
-def _plain(value: object) -> str:
-    if value is None or value == "":
-        return "–"
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-def _many(value: object, _: object) -> str:
-    return _plain(" ".join(map(str, value)) if isinstance(value, list) else value)
-
-
-def _pairs(value: object, _: object) -> str:
-    return _plain(" ".join(f"{key}={inner}" for key, inner in value.items()) if isinstance(value, dict) else value)
-
-
-def _gist(value: object, _: object) -> str:
-    """The details of a record in short: for a list its length, for a thing its name."""
-    details = value if isinstance(value, dict) else {}
-    parts = (
-        f"{key}={_short(inner)[: SHORT_ID if key.endswith('_id') else None]}"
-        for key, inner in details.items()
-        if inner not in (None, "")
-    )
-    return _plain(" ".join(parts))[:GIST]
-
-
-def _short(value: object) -> str:
-    if isinstance(value, dict):
-        return str(value.get("name") or str(value.get("id", "…"))[:SHORT_ID])
-    return str(len(value)) if isinstance(value, list) else str(value)
-
-
-def _progress(value: object, _: object) -> str:
-    steps = value if isinstance(value, dict) else {}
-    return f"{sum(steps.get(key, 0) for key in ('done', 'failed', 'skipped'))}/{sum(steps.values())}"
-
-
-def _not_before(event: object, now: datetime) -> str:
-    """An event that has started shows no NotBefore."""
-    assert isinstance(event, dict)
-    return _when(event["not_before"], now) if event["phase"] == "scheduled" else "–"
-
-
-LOOKS: dict[str, Callable[[object, datetime], Text | str]] = {
-    "text": lambda value, _: Text(_plain(value)),
-    "prose": lambda value, _: Text(_plain(value)),
-    "id": lambda value, _: Text(_plain(value)[:SHORT_ID]),
-    "name": lambda value, _: Text(_plain(value), "bold"),
-    "state": state,
-    "when": _when,
-    "not-before": _not_before,
-    "span": lambda value, _: "–" if value in (None, -1) else span(float(str(value))),
-    "seconds": lambda value, _: "–" if value is None else f"{float(str(value)):.1f}s",
-    "list": lambda value, now: Text(_many(value, now)),
-    "pairs": lambda value, now: Text(_pairs(value, now)),
-    "gist": lambda value, now: Text(_gist(value, now)),
-    "as-is": lambda value, _: value if isinstance(value, Text) else _plain(value),
-    "progress": _progress,
-}
 
 
 class PlainConsole(Console):
@@ -187,9 +68,7 @@ def write_table(items: list[Fields], view: TableView, now: datetime) -> None:
     if out.is_terminal and len(items) <= MANY:
         out.print(Fitted(items, view, now))
         return
-    titles = [column.title for column in view.columns]
-    rows = ([str(_cell(item, column, now)) for column in view.columns] for item in items)
-    out.file.writelines(aligned([titles, *rows]))
+    cells.write_table(items, view, now)
 
 
 def write_card(item: Fields, view: TableView, now: datetime) -> None:
@@ -198,15 +77,7 @@ def write_card(item: Fields, view: TableView, now: datetime) -> None:
     if out.is_terminal:
         out.print(card(item, view, now))
         return
-    rows = [[column.title, str(_cell(item, column, now))] for column in view.columns + view.more]
-    out.file.writelines(aligned(rows))
-
-
-def aligned(rows: list[list[str]]) -> Iterator[str]:
-    """Lines with aligned cells; rich would take a minute for 100,000 of them."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip() + "\n"
+    cells.write_card(item, view, now)
 
 
 def counted(items: Iterable[T]) -> Iterator[T]:
@@ -219,11 +90,6 @@ def counted(items: Iterable[T]) -> Iterator[T]:
             if number % MANY == 0 and out.is_terminal:
                 status.update(f"{number:,} so far")
             yield item
-
-
-def has_times(view: TableView) -> bool:
-    """Whether a table of this view needs the time."""
-    return any(column.look in ("when", "not-before") for column in view.columns + view.more)
 
 
 class Fitted:
@@ -267,8 +133,12 @@ def card(item: Fields, view: TableView, now: datetime) -> Table:
 
 
 def _cell(item: Fields, column: TableColumn, now: datetime) -> Text | str:
-    """A value, or the whole thing, as it looks; it is made plain first, so that its width is right."""
-    value: object = item
-    for part in column.key.split(".") if column.key else ():
-        value = value.get(part) if isinstance(value, dict) else None
-    return LOOKS[column.look](each_in_one_line(value), now)
+    """What stands in a cell; rich takes no text from outside for its markup."""
+    shown = cells.cell(item, column, now)
+    return Text(shown, getattr(shown, "style", "")) if isinstance(shown, str) else shown
+
+
+def state(value: object) -> Text:
+    """A state in its colour."""
+    shown = cells.state(value)
+    return Text(shown, shown.style)

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from duenotice.cli import tables
+from duenotice.cli import cells, tables
 from duenotice.cli.output import TableColumn, TableView
 from duenotice.cli.views import AUDIT, EVENTS, WATCHED_EVENTS
 from tests.unit.cli.values import NOON, at
@@ -26,7 +26,7 @@ SAID = "2026-01-01T12:00:00Z"
     ],
 )
 def test_times_are_as_seen_from_now(moment: str | None, said: str) -> None:
-    assert tables.LOOKS["when"](moment, NOON) == said
+    assert cells.LOOKS["when"](moment, NOON) == said
 
 
 def test_who_waits_for_very_many_is_shown_how_many_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_who_waits_for_very_many_is_shown_how_many_have_come(monkeypatch: pytest
 
 def test_plain_lines_have_their_cells_under_each_other() -> None:
     """And end where their words do."""
-    assert list(tables.aligned([["VM", "UD"], ["web-10", "–"]])) == ["VM      UD\n", "web-10  –\n"]
+    assert list(cells.aligned([["VM", "UD"], ["web-10", "–"]])) == ["VM      UD\n", "web-10  –\n"]
 
 
 def test_states_have_their_colour() -> None:
@@ -64,9 +64,9 @@ def test_what_is_not_there_is_a_dash() -> None:
 
 
 def test_the_gist_of_details_is_short() -> None:
-    look = tables.LOOKS["gist"]
+    look = cells.LOOKS["gist"]
     assert str(look({"vms": ["a", "b"], "event": {"id": "0123456789"}, "reason": ""}, NOON)) == "vms=2 event=01234567"
-    assert len(str(look({"text": "x" * 500}, NOON))) == tables.GIST
+    assert len(str(look({"text": "x" * 500}, NOON))) == cells.GIST
     assert str(look({}, NOON)) == "–"
 
 
@@ -80,8 +80,8 @@ def test_a_narrow_terminal_folds_details_and_no_word_of_another_column() -> None
 
 
 def test_a_bar_is_as_full_as_the_notice_is_over() -> None:
-    assert tables.passed(NOON, at(12, 10), at(12, 5)) == 0.5
-    assert tables.passed(NOON, NOON, NOON) == 1.0
+    assert cells.passed(NOON, at(12, 10), at(12, 5)) == 0.5
+    assert cells.passed(NOON, NOON, NOON) == 1.0
     half = tables.bar(0.5, "red")
     assert len(half) == tables.BAR
     assert [(span.start, span.end, span.style) for span in half.spans][-1] == (8, 16, "bright_black")
