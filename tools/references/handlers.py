@@ -15,8 +15,8 @@ from tools.references.words import cell, code, head, table
 
 INTRO = """
 A handler is a table `[handlers.NAME]` in the [agent's file](agent.md#configuration). Its `kind` says what it does.
-Every handler takes `required`, `timeout`, `holds` and `healthy` too. [Recipes](recipes.md) have examples, and say how to
-write a handler of your own. A key that a kind does not have is an error that names the nearest one.
+Every handler takes `required`, `timeout`, `holds` and `healthy` too. [Recipes](recipes.md) have examples, and say how
+to write a handler of your own. A key that a kind does not have is an error that names the nearest one.
 """
 NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", SpanSeconds: "span, such as `30s`"}
 

@@ -22,7 +22,7 @@ async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:
             timeout = min(SECONDS, seconds_left(occasion))
             answer = await call(healthy, timeout=timeout, longest=LONGEST, cut=True)
             if not 200 <= answer.status < 300:
-                raise HandlerFailed(f"{healthy} answers {answer.status}.")
+                raise HandlerFailed(f"its address answers {answer.status}.")  # which may hold a secret
         else:
             await run_hook(healthy, "healthy", occasion)
     except DuenoticeError as error:
