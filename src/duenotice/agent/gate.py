@@ -3,7 +3,9 @@
 A load balancer that gets the machine back while its service still starts sends it requests that fail.
 """
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from typing import Any
+
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
@@ -12,6 +14,16 @@ from duenotice.http_call import call
 
 SECONDS = 10.0
 LONGEST = 64 * 1024
+
+
+class Gate(Handler[Any]):
+    """The look as `agent check` sees it: its program is checked as those of handlers are (S33)."""
+
+    def __init__(self, healthy: Argv | str) -> None:
+        self._healthy = healthy
+
+    def programs(self) -> list[Argv]:
+        return [] if isinstance(self._healthy, str) or not self._healthy else [self._healthy]
 
 
 async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:

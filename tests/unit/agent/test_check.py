@@ -1,5 +1,7 @@
 """Rules of a configuration that no event falls under."""
 
+from pathlib import Path
+
 import pytest
 
 from duenotice.agent.check import findings, never_matches
@@ -37,3 +39,16 @@ def test_what_can_never_match_is_found(rules: str, found: str) -> None:
 def test_check_refuses_what_never_matches() -> None:
     """It is a finding like any other."""
     assert findings(read_config(ALWAYS + 'types = ["reboot"]'), {}) == never(ALWAYS + 'types = ["reboot"]')
+
+
+def test_check_finds_a_look_at_the_health_that_others_may_change(tmp_path: Path) -> None:
+    """It runs as root, as hooks do (S33); an address runs nothing."""
+    program = tmp_path / "healthy"
+    program.write_text("#!/bin/sh\n")
+    drain = '[handlers.drain]\nkind = "command"\nprepare = ["/bin/true"]\nhealthy = '
+    found = []
+    for mode in (0o755, 0o777):
+        program.chmod(mode)
+        found.append([each.partition(": ")[0] for each in findings(read_config(f'{drain}["{program}"]'), {})])
+    assert found == [[], ["handlers.drain.healthy"]]
+    assert findings(read_config(f'{drain}"http://127.0.0.1/health"'), {}) == []
