@@ -1,6 +1,7 @@
 """What a person can do about a running agent: try again, go on without a handler, end a drill; how long others wait."""
 
 import json
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,11 @@ def states(agent: Machine) -> dict[str, str]:
     """What each handler did, as `agent events` shows it."""
     (row,) = command(agent, "events", "-o", "json").json()
     return {work["handler"]: work["state"] for work in row["handlers"]}
+
+
+def done_by(agent: Machine) -> list[tuple[str, str]]:
+    """What the ledger has of handlers, in order."""
+    return [(record.what, record.handler) for record in agent.records if record.handler]
 
 
 def hook(agent: Machine, name: str, text: str) -> Path:
@@ -117,6 +123,7 @@ def test_what_cannot_be_done_is_refused(service: Service, tmp_path: Path) -> Non
         assert none.code == 3 and "does not answer" not in none.err
         agent.start()
         agent.until(lambda: "approved" in agent.whats)
+        assert stat.S_IMODE((agent.state / "agent.sock").stat().st_mode) == 0o600
         before = agent.whats
         refused = {
             ("retry", "ABC", "drain"): (3, "There is no event 'ABC' here."),
@@ -157,9 +164,10 @@ def test_the_others_wait_for_a_stuck_handler_only_so_long(service: Service, tmp_
         agent.start()
         agent.until(lambda: "approved" in agent.whats)
         service.answers = NOTHING
-        agent.until(lambda: agent.trace == ["prepare", "recover"])
-        order = [(record.what, record.handler) for record in agent.records if record.handler]
+        agent.until(lambda: ("recovered", "drain") in done_by(agent))
+        order = done_by(agent)
         assert order.index(("stuck", "second")) < order.index(("recovered", "drain"))
+        assert ("recovered", "second") not in order and agent.trace == ["prepare", "recover"]
         agent.until(lambda: is_named(agent, "stuck", "The others have not waited for it any longer."))
         second.write_text("#!/bin/sh\nexit 0\n")
         command(agent, "retry", ID, "second")

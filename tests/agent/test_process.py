@@ -43,7 +43,8 @@ def agent_command(agent: Machine, verb: str, *arguments: str) -> Done:
 
 
 def unprivileged(agent: Machine, verb: str, *arguments: str) -> Done:
-    """The command as somebody who may read the configuration, but not the ledger."""
+    """The command as somebody who may read the configuration, but neither ask at the socket nor read the ledger."""
+    (agent.state / "agent.sock").unlink(missing_ok=True)  # the agent makes it again, after some seconds
     ledger = agent.state / "agent.ledger"
     ledger.rename(agent.state / "kept")
     ledger.mkdir()  # even root cannot read a folder as a file

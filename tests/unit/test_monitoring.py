@@ -52,6 +52,14 @@ def test_a_label_has_words_or_names_what_there_are_few_of(row: MetricRow | agent
     assert set(row.labels) <= {*metric_table.LABELS, *agent.LABELS, *free}
 
 
+@pytest.mark.parametrize("kind", agent.LABELS["kind"])
+def test_each_kind_of_problem_of_the_agent_has_an_alert_that_fires_within_a_minute(kind: str) -> None:
+    """S32."""
+    asked = re.compile(r'duenotice_agent_problem\{kind=~?"([^"]*)"\} > 0')
+    found = [rule for rule in ALERTS if (kinds := asked.fullmatch(rule["expr"])) and kind in kinds[1].split("|")]
+    assert len(found) == 1 and found[0].get("for", "0m") in ("0m", "1m")
+
+
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: str(rule["alert"]))
 def test_an_alert_says_what_happened_and_what_to_do(rule: dict[str, dict[str, str]]) -> None:
     assert rule["labels"]["severity"] in ("page", "ticket")

@@ -195,16 +195,16 @@ class Agent:
             what = f"{', '.join(lost)} must put something back, and is not in agent.toml."
             found.append(Problem("stuck", what, "Add it again, and reload the agent."))
         found += [each for each in (self.name.problem(), self._drill_problem) if each is not None]
-        return [*found, *self._service_problems(view.now), *self._ports.problems()]
+        return [*found, *self._service_problems(), *self._ports.problems()]
 
-    def _service_problems(self, now: datetime) -> Iterator[Problem]:
+    def _service_problems(self) -> Iterator[Problem]:
         hint = "Look at the agent's log. Ask from this VM: duenotice agent check --online."
         if not self.is_polling:
             yield Problem("polls", "No poll was made for more than a minute: it would not learn of events.", hint)
         elif self.seconds_unread > UNREAD:
             what = "No document was read for more than a minute: it would not learn of events."
             yield Problem("polls", f"{what} {self._poll_failure}", hint)
-        ahead = self._client.service_ahead(now)
+        ahead = self._client.service_ahead
         if ahead is not None and abs(ahead) > CLOCK_OFF:
             how = "behind" if ahead > 0 else "ahead of"
             what = f"This machine's clock is {span(ahead)} {how} the service, so the notice left is wrong by as much."
@@ -236,7 +236,7 @@ class Agent:
             await self.recorder.append(*news)
             for each in left_alone:
                 log("left-alone", event_id=each.event_id, reason="no rule matches this event, so nothing is prepared")
-        if self.me:
+        if view.me:
             events = drills.drilled(self._drill(), cases, view)
             await self.recorder.append(*sight(events, cases, view, drill=True))
         await self.recorder.append(*unprepared(cases, view))

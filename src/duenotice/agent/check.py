@@ -6,6 +6,7 @@ from typing import Any
 
 from duenotice.agent.cases import Cases, unfinished
 from duenotice.agent.config import Config
+from duenotice.agent.gate import Gate
 from duenotice.agent.handlers.loading import problems
 from duenotice.agent.plan import RESERVE
 from duenotice.agent.rules import HandlerRule
@@ -22,6 +23,8 @@ def findings(config: Config, cases: Cases) -> list[str]:
     that others may change, and missing handlers that have something to put back."""
     found = never_matches(config) + cut_short(config)
     found += [f"handlers.{name}: {problem}" for name, each in config.handlers.items() for problem in problems(each)]
+    gates = ((f"handlers.{name}.healthy", Gate(spec.healthy)) for name, spec in config.specs.items())
+    found += [f"{name}: {problem}" for name, gate in gates for problem in problems(gate)]
     lost = sorted(unfinished(cases) - config.handlers.keys())
     return found + [f"handlers.{name}: missing, but it has something to put back" for name in lost]
 

@@ -3,7 +3,9 @@
 A load balancer that gets the machine back while its service still starts sends it requests that fail.
 """
 
-from duenotice.agent.handlers.base import HandlerFailed, Occasion
+from typing import Any
+
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
@@ -14,6 +16,16 @@ SECONDS = 10.0
 LONGEST = 64 * 1024
 
 
+class Gate(Handler[Any]):
+    """The look as `agent check` sees it: its program is checked as those of handlers are (S33)."""
+
+    def __init__(self, healthy: Argv | str) -> None:
+        self._healthy = healthy
+
+    def programs(self) -> list[Argv]:
+        return [] if isinstance(self._healthy, str) or not self._healthy else [self._healthy]
+
+
 async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:
     """Return when the machine is healthy: the command exits with 0, or the address answers with a 2xx."""
     hint = "It is asked again. duenotice agent skip goes on without this handler."
@@ -22,7 +34,7 @@ async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:
             timeout = min(SECONDS, seconds_left(occasion))
             answer = await call(healthy, timeout=timeout, longest=LONGEST, cut=True)
             if not 200 <= answer.status < 300:
-                raise HandlerFailed(f"{healthy} answers {answer.status}.")
+                raise HandlerFailed(f"its address answers {answer.status}.")  # which may hold a secret
         else:
             await run_hook(healthy, "healthy", occasion)
     except DuenoticeError as error:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from duenotice.agent.config import Config
 from duenotice.agent.plan import RESERVE
 from duenotice.client import MetadataClient
-from duenotice.clock import wall
 from duenotice.wire.duration import span
 
 
@@ -24,7 +23,7 @@ def ask(config: Config) -> Online:
     source = config.metadata.source_address or None
     with MetadataClient(config.metadata.endpoint or None, source_address=source) as client:
         name = client.instance_name()
-        return Online(name, client.service_ahead(wall()))
+        return Online(name, client.service_ahead)
 
 
 def findings(config: Config, online: Online) -> list[str]:

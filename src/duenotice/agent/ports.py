@@ -80,10 +80,11 @@ class Ports:
             self._wanted["peers"] = listen, lambda asked: _answer_peer(agent, asked)
         self._open: dict[str, asyncio.Server] = {}
         self._failures: dict[str, Misconfigured] = {}
+        self._made: tuple[int, int] | None = None
 
     async def keep_open(self) -> None:
         """Open those that are not open; also the socket, when somebody has removed its file."""
-        if "socket" in self._open and not self._socket.exists():
+        if "socket" in self._open and self._found() != self._made:
             self._open.pop("socket").close()
         for name in self._wanted.keys() - self._open.keys():
             where, respond = self._wanted[name]
@@ -94,6 +95,15 @@ class Ports:
                 complain(f"{name}-closed", error)
             else:
                 self._failures.pop(name, None)
+                self._made = self._found()
+
+    def _found(self) -> tuple[int, int] | None:
+        """Which file has the socket's name now: somebody may remove it, or replace the directory."""
+        try:
+            there = self._socket.stat()
+        except OSError:
+            return None
+        return there.st_dev, there.st_ino
 
     def problems(self) -> list[Problem]:
         return [

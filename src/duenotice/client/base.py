@@ -63,15 +63,16 @@ class ClientBase(Generic[L]):
             return None
         return self._known[1].now() - self._known[1].read_at
 
-    def service_ahead(self, ours: datetime) -> float | None:
-        """By how many seconds the service's clock is ahead of ours, by its last answer; None before it told the time.
+    @property
+    def service_ahead(self) -> float | None:
+        """By how many seconds the service's clock was ahead of ours when it last told the time; None before it did.
 
-        The service tells whole seconds only, so one second does not count as a difference.
+        It tells whole seconds only, so one second does not count as a difference.
         """
-        if (theirs := self.service_time) is None or self._known is None:
+        theirs, ours = self.service_time, self._known[1].dated_at if self._known else None
+        if theirs is None or ours is None:
             return None
-        asker = self._known[1]
-        seconds = (theirs - ours).total_seconds() + asker.now() - asker.dated_at
+        seconds = (theirs - ours).total_seconds()
         return 0.0 if -1.0 <= seconds <= 0.0 else seconds
 
     def _found(self, address: Address) -> tuple[Address, Asker]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from duenotice.client.contract import (
     EVENTS_PATH,
@@ -17,7 +18,7 @@ from duenotice.client.exchange import T, Talk, exchange
 from duenotice.client.patience import DICE, IsWanted, Patience, always, persistently
 from duenotice.client.response import Response
 from duenotice.client.versions import EVENT_VERSIONS, INSTANCE_VERSIONS, Choice, Search
-from duenotice.clock import monotonic
+from duenotice.clock import monotonic, wall
 from duenotice.wire.seen_document import SeenDocument, encode_start_requests
 
 _ANSWERED = (200, 304)
@@ -33,10 +34,11 @@ class Asker:
     instances: Choice = field(default_factory=lambda: Choice(INSTANCE_VERSIONS))
     now: Callable[[], float] = monotonic
     dice: Callable[[], float] = DICE
+    time_of_day: Callable[[], datetime] = wall
     date: str = ""
     """The Date of the last answer."""
-    dated_at: float = 0.0
-    """When that answer came, in seconds of `now`."""
+    dated_at: datetime | None = None
+    """When that answer came, by our own clock: the two may differ."""
     read_at: float | None = None
     """When a document was last read, in seconds of `now`; one that says what the last one said counts too."""
 
@@ -93,7 +95,7 @@ class Asker:
             if again.status in _ANSWERED:
                 search.version, response = choice.current, again
         choice.worked(search.version)
-        self.date, self.dated_at = response.headers.get("date", ""), self.now()
+        self.date, self.dated_at = response.headers.get("date", ""), self.time_of_day()
         return search.version, response
 
     def _persistently(

@@ -1,5 +1,7 @@
 """Rules of a configuration that no event falls under."""
 
+from pathlib import Path
+
 import pytest
 
 from duenotice.agent.check import SHORTEST_NOTICE, cut_short, findings, never_matches
@@ -76,3 +78,16 @@ def test_a_plan_that_cannot_fit_the_shortest_notice_is_found(rule: str, first: s
 def test_the_shortest_notice_is_that_of_the_contract() -> None:
     """The agent has a table of its own: it carries nothing of the service."""
     assert {each.value.title(): seconds for each, seconds in MINIMUM_SECONDS.items()} == SHORTEST_NOTICE
+
+
+def test_check_finds_a_look_at_the_health_that_others_may_change(tmp_path: Path) -> None:
+    """It runs as root, as hooks do (S33); an address runs nothing."""
+    program = tmp_path / "healthy"
+    program.write_text("#!/bin/sh\n")
+    drain = '[handlers.drain]\nkind = "command"\nprepare = ["/bin/true"]\nhealthy = '
+    found = []
+    for mode in (0o755, 0o777):
+        program.chmod(mode)
+        found.append([each.partition(": ")[0] for each in findings(read_config(f'{drain}["{program}"]'), {})])
+    assert found == [[], ["handlers.drain.healthy"]]
+    assert findings(read_config(f'{drain}"http://127.0.0.1/health"'), {}) == []
