@@ -32,8 +32,8 @@ LOST = 0.03
 """How many messages are."""
 DELAYS = (0.001, 0.002, 0.005, 0.005, 0.005, 0.04, 0.4)
 HOSTS = tuple(f"host-{number}" for number in range(4))
-GRACE = 1.0
-"""Seconds that a wait may be longer than a lease: a message may be that late, and be lost once."""
+GRACE = LEASE * 2 / 3
+"""Seconds that a wait may be longer than it should be: messages are late, and some get lost."""
 
 
 class Log(NamedTuple):
@@ -65,6 +65,9 @@ class Ear:
         self.send(lambda: self.reader.take(position, is_met))
         return is_met
 
+    def hear_hold(self, position: int) -> None:
+        self.send(lambda: self.reader.hold(position))
+
     def hear_shown(self, position: int) -> None:
         self.send(lambda: self.reader.may_show_up_to(position))
 
@@ -81,7 +84,7 @@ class Ear:
     def close(self) -> None:
         if self.is_open:
             self.is_open = False
-            self.reader.hub.later(0.5, lambda: self.reader.start(self.life) if self.reader.runs else None)
+            self.reader.hub.later(0.1, lambda: self.reader.listen_again(self.life))
 
 
 class Reader:
@@ -96,7 +99,9 @@ class Reader:
         self.position = self.may_show = self.last_met = 0
         self.visible: int | None = None
         self.answers_until, self.has_joined = 0.0, False
+        self.unshown: set[str] = set()
         self.held: set[str] = set()
+        self.hidden = 0
 
     @property
     def life(self) -> str:
@@ -138,44 +143,61 @@ class Reader:
             self.hub.begin(self._join(self.life))
             self._renew_again(self.life)
 
+    def listen_again(self, life: str) -> None:
+        """Its stream has ended: it has heard that, or hears it when it runs again."""
+        if self.life == life and self.is_up:
+            if self.runs:
+                self.hub.begin(self._join(life))
+            else:
+                self.hub.later(max(0.1, self.stopped_until - self.hub.now), lambda: self.listen_again(life))
+
     async def _join(self, life: str) -> None:
-        """At the node: what the reader begins with is sent in the moment in which it joins."""
+        """At the node: what is shown is sent in the moment in which it joins, and what waits if it concerns it."""
         hub, followers = self.hub, self.hub.followers
         await asyncio.sleep(0.02)
-        choice = None if self.host is None else self.selects
-        with followers.noted() as changed:
-            interest = Interest(choice, hub.log[followers.shown].vms.values())
-            while choice is not None and followers.waits(interest):
-                await followers.stirred()
-                interest.follow(changed, hub.log[followers.shown].vms)
         if self.life != life or not self.is_up:
             return
+        told, shown, asked = followers.told, followers.shown, followers.asked
+        interest = Interest(None if self.host is None else self.selects, hub.log[shown].vms.values())
+        is_met = told > shown and interest.take(hub.touched[told], hub.log[told].vms)
         ear = Ear(self, interest)
-        followers.join(life, ear, followers.told)
-        told, shown = followers.told, followers.shown
-        position = shown if choice is not None else told
-        ear.send(lambda: self._begin(position, shown))
+        followers.join(life, ear, self.position, told if is_met else shown)
+        ear.send(lambda: self._begin(shown))
+        if is_met:
+            ear.send(lambda: self.take(told, True))
+            ear.send(lambda: self.hold(asked))
 
-    def _begin(self, position: int, shown: int) -> None:
-        self.position = self.last_met = position
-        self.has_joined = True
+    def _begin(self, shown: int) -> None:
+        if self.has_joined:
+            self.take(shown, True)
+            self.hold(shown)
+        else:
+            self.position = self.hidden = self.last_met = shown
+            self.has_joined = True
         self.may_show_up_to(shown)
         self._renew()
 
     def take(self, position: int, is_met: bool) -> None:
-        """Read, hold what is touched, and say so."""
-        if self.has_joined:
-            self.position = position
-            if is_met:
-                self.last_met = position
-                touched = self.hub.touched[position]
-                self.held |= touched.scopes | touched.vms
-            self._renew()
+        """Apply it, and say so; VMs see what was before."""
+        for each in range(self.position + 1, position + 1) if is_met else ():
+            self.last_met = position
+            touched = self.hub.touched[each]
+            self.unshown |= touched.scopes | touched.vms
+        self.position = max(self.position, position)
+        if self.visible is None:
+            self.hidden = position
+        self._renew()
+
+    def hold(self, position: int) -> None:
+        """Hide what differs from what VMs see, and say so."""
+        self.held |= self.unshown
+        self.hidden = max(self.hidden, min(position, self.position))
+        self._renew()
 
     def may_show_up_to(self, position: int) -> None:
         self.may_show = max(self.may_show, position)
         if self.has_joined and self.may_show >= self.last_met:
-            self.visible, self.held = self.last_met, set()
+            self.visible, self.held, self.unshown = self.last_met, set(), set()
 
     def _renew_again(self, life: str) -> None:
         if self.life == life and self.is_up:
@@ -184,11 +206,11 @@ class Reader:
 
     def _renew(self) -> None:
         """Ask for the right to answer; it counts from before that."""
-        hub, life, sent, hidden = self.hub, self.life, self.hub.now, self.position
+        hub, life, sent, applied, hidden = self.hub, self.life, self.hub.now, self.position, self.hidden
 
         def asked() -> None:
             try:
-                right = hub.followers.beat(life, hidden)
+                right = hub.followers.beat(life, applied, hidden)
             except Conflict:
                 self.send(lambda: self.start(life), life)
                 return
@@ -233,6 +255,7 @@ class Hub:
         loop.call_later(SECONDS, self.over.set)
         self.waits: list[float] = []
         self.polls = 0
+        self.deaths: list[float] = []
 
     @property
     def now(self) -> float:
@@ -281,15 +304,21 @@ class Hub:
             state = SimpleNamespace(fleet=SimpleNamespace(vms=vms))
             news: Any = SimpleNamespace(state=state, records=[SimpleNamespace(position=position)], touched=touched)
             began = self.now
-            await self.followers.hide(news)
+            await self.followers.apply(news)
+            applied = self.now
+            await self.followers.hold(position)
             self.followers.show(position)
-            self._waited(self.now - began, position)
+            self._waited(self.now - began, self.now - applied, position)
 
-    def _waited(self, seconds: float, position: int) -> None:
-        """S30: a lease at the most, and not for a reader that answers nothing of it."""
+    def _waited(self, seconds: float, held: float, position: int) -> None:
+        """S30: a lease at the most for each death, held no longer than that, and only for those that answer it."""
         self.waits.append(seconds)
-        if seconds > LEASE + GRACE:
+        deaths = sum(when > self.now - seconds - LEASE for when in self.deaths)
+        if seconds > LEASE * max(1, deaths) + GRACE:
             self.is_wrong(f"S30: change {position} waited {seconds:.1f} s")
+        died_in_hold = any(when > self.now - held - LEASE / 4 for when in self.deaths)
+        if held > GRACE and not died_in_hold:
+            self.is_wrong(f"S30: change {position} was held for {held:.1f} s, and nobody died meanwhile")
         touched, around = self.touched[position], (self.log[position - 1], self.log[position])
         concerned = [reader for reader in self.readers if any(_serves(reader, log, touched) for log in around)]
         is_fine = all(reader.is_up and self.now - reader.stopped_until > SECONDS for reader in concerned)
@@ -320,6 +349,7 @@ class Hub:
             await asyncio.sleep(dice.uniform(2, 12))
             reader = dice.choice(self.readers[:4]) if dice.random() < 0.8 else self.readers[4]
             chance, life = dice.random(), reader.life
+            self.deaths.append(self.now)
             if chance < 0.4:
                 reader.kill()
                 self.later(dice.uniform(0.5, 15), partial(reader.start, life))
@@ -334,6 +364,7 @@ class Hub:
             reader.kill()
             reader.start(reader.life)
             await asyncio.sleep(self.dice.choice((0.022, 0.1, 1.0)))
+            self.deaths.append(self.now)
             reader.kill()
             await asyncio.sleep(1.0)
         reader.start(reader.life)

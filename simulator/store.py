@@ -196,6 +196,12 @@ class StoreLine:
         self.call(work)
         self.on_stored(RECORDS.pack(records[-1]))
 
+    def applied(self, life: str, position: int) -> None:
+        self.call(lambda: self._store.applied(life, position))
+
+    def hold(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
+        return self.call(lambda: self._store.hold(life, epoch, position))
+
     def hidden(self, life: str, position: int) -> None:
         self.call(lambda: self._store.hidden(life, position))
 

@@ -391,10 +391,48 @@ def test_what_is_shown_or_hidden_never_goes_back(led: Shared) -> None:
     assert led.b.look().member("life-b") == Member("life-b", "node-b", "http://life-b", "1.0", hidden=3)
 
 
-def test_who_was_put_out_cannot_say_that_it_has_hidden(led: Shared) -> None:
+def test_who_was_put_out_cannot_say_that_it_has_applied_or_hidden(led: Shared) -> None:
+    led.a.append("life-a", 1, records(1, 1))
     led.a.put_out("life-a", 1, "life-b", 0)
     with pytest.raises(NotMember):
+        led.b.applied("life-b", 1)
+    with pytest.raises(NotMember):
         led.b.hidden("life-b", 1)
+
+
+def test_nothing_is_held_before_every_other_member_has_applied_it(led: Shared) -> None:
+    """A member that joins counts from then on; what it has hidden it has applied too (N19)."""
+    led.a.append("life-a", 1, records(1, 2))
+    assert led.a.hold("life-a", 1, 2) == ("life-b",)
+    assert led.b.look().head.hold == 0
+    led.b.applied("life-b", 1)
+    assert led.a.hold("life-a", 1, 1) == ()
+    begin(led.b, "life-c", 1)
+    led.b.applied("life-b", 2)
+    assert led.a.hold("life-a", 1, 2) == ("life-c",)
+    led.b.hidden("life-c", 2)
+    assert led.a.hold("life-a", 1, 2) == ()
+    assert led.b.look().head[:2] == (2, 0)
+    assert led.b.look().head.hold == 2
+
+
+def test_what_was_applied_or_is_held_never_goes_back(led: Shared) -> None:
+    led.a.append("life-a", 1, records(1, 3))
+    for position in (3, 1):
+        led.b.applied("life-b", position)
+    for position in (3, 2):
+        assert led.a.hold("life-a", 1, position) == ()
+    sight = led.b.look()
+    assert (sight.head.hold, sight.member("life-b").applied) == (3, 3)  # type: ignore[union-attr]
+
+
+def test_what_the_store_has_lost_can_neither_be_applied_nor_held(led: Shared) -> None:
+    """What is stored there next is something else (N14)."""
+    led.a.append("life-a", 1, records(1, 1))
+    with pytest.raises(Rewound):
+        led.b.applied("life-b", 2)
+    with pytest.raises(Rewound):
+        led.a.hold("life-a", 1, 2)
 
 
 @pytest.mark.parametrize(("life", "epoch"), [("life-b", 1), ("life-a", 0), ("life-b", 2)])
@@ -403,6 +441,8 @@ def test_only_the_leader_shows_and_puts_out(led: Shared, life: str, epoch: int) 
     led.b.hidden("life-b", 1)
     with pytest.raises(Deposed):
         led.a.show(life, epoch, 1)
+    with pytest.raises(Deposed):
+        led.a.hold(life, epoch, 1)
     with pytest.raises(Deposed):
         led.a.put_out(life, epoch, "life-b", 0)
     assert led.b.look().head.shown == 0

@@ -61,6 +61,7 @@ class Node:
         self.records: list[Record] = []  # folded
         self.folded: dict[str, int] = dict.fromkeys(SCOPES, 0)  # the version of each document
         self.shown = dict(self.folded)
+        self.held: set[str] = set()
         self.revealed = 0
         self.is_stopped = self.is_dead = self.is_cut = self.is_blind = False
         self.epoch: int | None = None  # while it leads
@@ -101,8 +102,7 @@ class Node:
 
     def read(self, scope: str) -> int | None:
         """The version of a scope's document that a VM gets; None: no answer, or it is held back."""
-        is_hidden = self.folded[scope] != self.shown[scope]
-        return None if is_hidden or not self.may_answer() else self.shown[scope]
+        return None if scope in self.held or not self.may_answer() else self.shown[scope]
 
     def count(self) -> None:
         """Time in which it may answer is notice (S25)."""
@@ -143,6 +143,13 @@ class Node:
                 self.call(action, store.look, m.Looked)
             case m.TakeOver(epoch, beat):
                 self.call(action, lambda: store.take_over(life, epoch, beat), m.TookOver)
+            case m.SayApplied(position):
+                self.call(action, lambda: store.applied(life, position), lambda _: None)
+            case m.AskToHold(epoch, position):
+                self.call(action, lambda: store.hold(life, epoch, position), partial(m.Asking, position))
+            case m.HoldUpTo(position):
+                self.held |= {scope for scope in SCOPES if self.folded[scope] != self.shown[scope]}
+                self.world.later(self.world.delay(), lambda: self.at_work(lambda: self.tell(m.Held(position))))
             case m.SayHidden(position):
                 self.call(action, lambda: store.hidden(life, position), lambda _: None)
             case m.ShowUpTo(epoch, position):
@@ -163,7 +170,7 @@ class Node:
                 self.call(action, lambda: list(store.journal.read(known, limit)), lambda read: self.fold(read, sent))
             case m.Reveal(position):
                 assert position == len(self.records)
-                self.revealed, self.shown = position, dict(self.folded)
+                self.revealed, self.shown, self.held = position, dict(self.folded), set()
             case m.Lead(epoch):
                 self.epoch = epoch
                 self.clock.lead(Instant(NOON, store.look().head.steady))

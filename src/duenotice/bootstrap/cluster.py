@@ -67,7 +67,9 @@ def guard_of(engine: Engine) -> Callable[[Door], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
     if not isinstance(engine, NodeEngine):
         return lambda _: None
-    guard, seat = Guard(engine.may_answer, engine.curtain, engine.tally, alarm()), engine.seat
+    seat = engine.seat
+    lease = seconds(seat.standing.terms.lease)
+    guard = Guard(engine.may_answer, engine.curtain, engine.tally, alarm(), lambda: lease)
 
     def prepare(door: Door) -> None:
         guard.stand_before(door)

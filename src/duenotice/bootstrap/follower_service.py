@@ -82,7 +82,8 @@ class FollowerService:
         self.following = Following(lines, self.publisher, clock, bool(self.settings.only), child)
         self._commands = PassedCommands(self.following)
         self._passing = Passing(self.following.lines, self.following.wellbeing)
-        guard = Guard(self.following.may_answer, self.following.curtain, alarm=alarm())
+        following = self.following
+        guard = Guard(following.may_answer, following.curtain, alarm=alarm(), lease=lambda: following.lease)
         options, submit = metadata_options(self.settings), self._commands.submit
         self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
         self.following.on_right = guard.right_changed

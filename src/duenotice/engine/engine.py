@@ -281,20 +281,28 @@ class Engine(Alone):
         waiting.end(came_of_it)
 
     async def _in_time(self, outcome: Outcome) -> Outcome:
-        """What may be shown, as nobody shows anything older (N06). If that was slow, notice is made longer (S2)."""
+        """What may be shown, as nobody shows anything older (N06). If that was slow, notice is made longer (S2).
+
+        It is held when all have applied it, and in time: while it is held, VMs are not answered (N19).
+        """
         spare = self.policy.commit_allowance
         while outcome.news is not None:
-            await self._hide_below(outcome.news)
+            await self._apply_below(outcome.news)
             if not self._is_late(outcome.news):
-                break
+                await self._hold_below(outcome.news)
+                if not self._is_late(outcome.news):
+                    break
             spare = max(MICROS, 2 * spare)
             outcome = await self._off_loop(
                 partial(self._writer.make_ready, outcome.answers, spare, self._showing_takes)
             )
         return outcome
 
-    async def _hide_below(self, news: News) -> None:
-        await self.below.hide(news)
+    async def _apply_below(self, news: News) -> None:
+        await self.below.apply(news)
+
+    async def _hold_below(self, news: News) -> None:
+        await self.below.hold(news.records[-1].position)
 
     @property
     def _showing_takes(self) -> int:

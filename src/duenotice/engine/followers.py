@@ -1,5 +1,9 @@
 """The followers of a node: nothing is shown while one of them can still show what is older (N05, N06).
 
+A change goes through them in two rounds (N19). First each applies it and says so, while it still shows what was before.
+When all have, or were put out, they are asked to hold it: VMs see neither for some milliseconds. Then it is shown. So
+one that is dead delays a change, and no poll. What was acknowledged is never taken back.
+
 A follower is a member through its node. It joins when it begins to listen, and is put out when it has been silent for
 a lease by the node's own clock; its right to answer is over by then. No clock of a follower is ever looked at.
 
@@ -17,7 +21,6 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from duenotice.clock import MICROS, boot_micros
-from duenotice.engine.interest import Interest
 from duenotice.engine.log import report
 from duenotice.engine.membership import Terms
 from duenotice.engine.writer import News
@@ -35,7 +38,10 @@ _AGAIN = "Read the snapshot, and listen again."
 class Below(Protocol):
     """Who shows what the engine shows, and has to be asked first."""
 
-    async def hide(self, news: News) -> None:
+    async def apply(self, news: News) -> None:
+        """Wait until all have applied this, and still show what was before."""
+
+    async def hold(self, position: int) -> None:
         """Wait until nobody can show anything older than this any more."""
 
     def show(self, position: int) -> None:
@@ -45,7 +51,10 @@ class Below(Protocol):
 class Nobody:
     """A node that nobody follows."""
 
-    async def hide(self, news: News) -> None:
+    async def apply(self, news: News) -> None:
+        """There is nobody to wait for."""
+
+    async def hold(self, position: int) -> None:
         """There is nobody to wait for."""
 
     def show(self, position: int) -> None:
@@ -56,7 +65,10 @@ class Listener(Protocol):
     """Where a follower listens."""
 
     async def hear(self, news: News) -> bool:
-        """These records are durable: hide what they touch. Tells whether the follower answers any of it (N17)."""
+        """These records are durable: apply them. Tells whether the follower answers any of it (N17)."""
+
+    def hear_hold(self, position: int) -> None:
+        """All have applied what is up to here: hide what differs from what VMs see."""
 
     def hear_shown(self, position: int) -> None:
         """All up to here may be shown."""
@@ -69,14 +81,22 @@ class Listener(Protocol):
 
 
 class Follower:
-    """One of them: when it last gave a sign of life, up to where it has hidden what is not shown yet, and has to."""
+    """One of them: when it last gave a sign of life, and up to where it has applied and hidden what is not shown yet.
 
-    __slots__ = ("ear", "hidden", "may_answer_until", "owes", "owes_since", "seen")
+    It `owes` to apply all up to there, and to hide it when it was `asked` to.
+    """
 
-    def __init__(self, ear: Listener, hidden: int, owes: int, now: int) -> None:
-        self.ear, self.hidden, self.owes = ear, hidden, owes
-        self.owes_since = self.seen = now
+    __slots__ = ("applied", "asked", "ear", "heard", "hidden", "may_answer_until", "owes", "owes_since", "seen")
+
+    def __init__(self, ear: Listener, applied: int, hidden: int, owes: int, asked: int, now: int) -> None:
+        self.ear, self.applied, self.hidden, self.owes, self.asked = ear, applied, hidden, owes, asked
+        self.owes_since = self.seen = self.heard = now
         self.may_answer_until = 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it has not acknowledged what it was told or asked."""
+        return self.applied < self.owes or self.hidden < min(self.asked, self.owes)
 
     @property
     def is_granted(self) -> bool:
@@ -85,9 +105,17 @@ class Follower:
 
     def owe(self, position: int, now: int) -> None:
         """It answers something that differs after the record at this position."""
-        if self.hidden >= self.owes:
+        if not self.is_late:
             self.owes_since = now
         self.owes = position
+
+    def ask(self, position: int, now: int) -> None:
+        """It has to hide what it has applied up to here."""
+        if not self.is_late:
+            self.owes_since = now
+        self.asked = position
+        if self.is_late:
+            self.ear.hear_hold(position)
 
 
 class Followers:
@@ -101,13 +129,14 @@ class Followers:
         now: Callable[[], int] = boot_micros,
     ) -> None:
         self.terms = terms
-        self.told = self.shown = position
+        self.told = self.asked = self.shown = position
         self.by_life: dict[str, Follower] = {}
         self._right = right or (lambda: terms.right)
         self._now = now
         self._quiet_until = 0
         self._is_open = self._has_changed = self._is_over = False
-        self._pending: News | None = None
+        self._is_seen = False
+        self.pending: News | None = None
         """What was told and is not shown yet."""
         self._notes: list[set[str]] = []
         self._children: dict[str, Callable[[], None]] = {}
@@ -125,34 +154,37 @@ class Followers:
                 await self._stir_or(self._quiet_until)
         self._is_open = True
 
-    def join(self, life: str, ear: Listener, position: int) -> None:
-        """A follower listens from now on, and has hidden all up to a position. It may have listened before.
+    def join(self, life: str, ear: Listener, position: int, owes: int) -> None:
+        """A follower listens from now on, and has applied all up to a position; what it `owes` is on its way to it.
 
-        Then it may be answering: it owes what it owed, and its lease is as long as it was.
+        If it has listened before it may be answering: it owes what it owed, and its lease is as long as it was.
         """
         self.refuse_if_over()
         if (before := self.by_life.get(life)) is not None:
             before.ear.close()
-            before.ear, before.hidden = ear, max(before.hidden, min(position, self.told))
+            before.ear, before.applied = ear, max(before.applied, min(position, self.told))
         else:
             if len(self.by_life) >= MOST_LIVES:
                 self.put_out_silent()
             if len(self.by_life) >= MOST_LIVES:
                 raise Unavailable("Too many followers have come and gone just now.", hint="Try again in a lease.")
-            self.by_life[life] = Follower(ear, min(position, self.told), self.told, self._now())
+            position = min(position, self.told)
+            self.by_life[life] = Follower(ear, position, position, owes, self.asked, self._now())
         self._stir()
 
-    def beat(self, life: str, hidden: int) -> int:
+    def beat(self, life: str, applied: int, hidden: int) -> int:
         """A sign of life; tells for how long the follower may answer, from before it gave it (N05).
 
-        As long as one has not hidden what it was asked to hide, its right does not get longer: so no change waits for
-        it for more than a lease. One that has just joined has none before it has hidden that.
+        As long as one has not applied what it was told, or hidden what it was asked to hide, its right does not get
+        longer: so no change waits for it for more than a lease. One that has just joined has none before it has.
         """
         follower, now = self.by_life.get(life), self._now()
         if follower is None or self._is_over or self._is_silent(follower, now):
             raise Conflict(_OUT, hint=_AGAIN)
+        follower.heard = now
         follower.hidden = max(follower.hidden, min(hidden, self.told))
-        if follower.hidden < follower.owes:
+        follower.applied = max(follower.applied, min(applied, self.told), follower.hidden)
+        if follower.is_late:
             if now - follower.owes_since > self.terms.lease // 2:
                 follower.ear.close()  # its stream may have lost something: it listens again, from where it is
             if not follower.is_granted:
@@ -164,9 +196,8 @@ class Followers:
         return right
 
     def owes(self, life: str) -> bool:
-        """Whether a follower has not hidden yet what it was asked to hide."""
-        follower = self.by_life[life]
-        return follower.hidden < follower.owes
+        """Whether a follower has not acknowledged yet what it was told or asked."""
+        return self.by_life[life].is_late
 
     def leave(self, life: str) -> None:
         """A follower answers nobody any more."""
@@ -216,11 +247,11 @@ class Followers:
         for follower in self.by_life.values():
             follower.ear.close()
 
-    async def hide(self, news: News) -> None:
-        """Tell all of it, and wait until each has hidden what it touches or is put out."""
+    async def apply(self, news: News) -> None:
+        """Tell all of it, and wait until each that answers any of it has applied it or is put out."""
         touched, position = news.touched, news.records[-1].position
         is_seen = bool(touched.scopes or touched.vms or touched.everything)
-        self.told, self._pending = position, news
+        self.told, self.pending, self._is_seen = position, news, is_seen
         self._patience = CHILD_PATIENCE + PATIENCE_PER_VM * len(touched.vms)
         for changed in self._notes:
             changed.update(touched.vms)
@@ -228,7 +259,25 @@ class Followers:
             self._has_changed = self._has_changed or is_seen
             return
         await self._tell(news, is_seen)
-        while is_seen and (until := self._waits_until(position)) is not None:
+        if is_seen:
+            await self._all(lambda each: each.applied >= min(each.owes, position) and self._is_there(each))
+
+    def _is_there(self, follower: Follower) -> bool:
+        """Whether it gave a sign of life a moment ago. If not it may be dead, and what is held would be dark (N19)."""
+        return follower.owes < self.told or self._now() - follower.heard <= self.terms.fresh // 2
+
+    async def hold(self, position: int) -> None:
+        """Ask each that answers any of it to hide what is older, and wait until it has or is put out."""
+        if not self._is_seen:
+            return
+        self.asked, now = max(self.asked, position), self._now()
+        for follower in list(self.by_life.values()):
+            follower.ask(self.asked, now)
+        self._stir()
+        await self._all(lambda each: each.hidden >= min(each.owes, position))
+
+    async def _all(self, has: Callable[[Follower], bool]) -> None:
+        while (until := self._waits_until(has)) is not None:
             await self._stir_or(until)
 
     async def _tell(self, news: News, is_seen: bool) -> None:
@@ -249,7 +298,7 @@ class Followers:
         """All up to here may be shown."""
         self.shown = position
         if position >= self.told:
-            self._pending = None
+            self.pending = None
         for follower in self.by_life.values():
             follower.ear.hear_shown(position)
         self._stir()
@@ -257,29 +306,18 @@ class Followers:
     @contextmanager
     def noted(self) -> Iterator[set[str]]:
         """The names of the VMs that differ from what is shown now, then or at any moment until the block ends."""
-        changed = set[str]() if self._pending is None else set(self._pending.touched.vms)
+        changed = set[str]() if self.pending is None else set(self.pending.touched.vms)
         self._notes.append(changed)
         try:
             yield changed
         finally:
             self._notes = [each for each in self._notes if each is not changed]
 
-    def waits(self, interest: Interest) -> bool:
-        """Whether something is told and not shown yet that concerns a follower with this interest."""
-        pending = self._pending
-        return pending is not None and interest.would_meet(pending.touched, pending.state.fleet.vms)
-
-    async def stirred(self) -> None:
-        """Wait until something has changed, or for a moment."""
-        await self._stir_or(self._now() + self.terms.every)
-
-    def _waits_until(self, position: int) -> int | None:
+    def _waits_until(self, has: Callable[[Follower], bool]) -> int | None:
         """When to look again, or None when there is nobody to wait for."""
         now = self._put_out_silent()
         late = [
-            self._waits_for(life, each, now)
-            for life, each in self.by_life.items()
-            if each.is_granted and each.hidden < min(each.owes, position)
+            self._waits_for(life, each, now) for life, each in self.by_life.items() if each.is_granted and not has(each)
         ]
         if now < self._quiet_until:
             late.append(self._quiet_until)

@@ -63,10 +63,3 @@ class Interest:
         was_met = self.meets(touched)
         self.follow(touched.vms, vms)
         return was_met or self.meets(touched)
-
-    def would_meet(self, touched: Touched, vms: Mapping[str, Vm]) -> bool:
-        """The same without following it."""
-        selects = self._selects
-        return self.meets(touched) or (
-            selects is not None and any((vm := vms.get(name)) is not None and selects(vm) for name in touched.vms)
-        )

@@ -7,7 +7,9 @@ A node process has one *life* (a uuid): registered, then a member, then perhaps 
 gone. Three things are kept apart:
 
 - **who writes** is fenced by the epoch alone: an `append` of an older epoch changes nothing, however late it comes;
-- **what may be shown** is `head.shown`: it grows only when every member has hidden what is older (the curtain);
+- **what may be shown** is `head.shown`: it grows only when every member has hidden what is older (the curtain), and
+  members are asked to hide (`head.hold`) only when every one of them has read the change, or was put out: so one that
+  is dead delays a change, and no poll (N19);
 - **who may answer** is each node's own affair: it counts from before its last good `beat` (see `engine/standing.py`).
 
 A method that cannot reach the store raises `Unavailable`; then nobody knows whether it was done, and it may still be
@@ -36,9 +38,9 @@ class Replaced(Unavailable):
 class Member(NamedTuple):
     """A node that has joined and was not put out: nothing is shown before it has hidden what is older.
 
-    `url` is where other nodes pass commands on to (N09). `beat` counts its beats. What it may still show is at
-    `hidden` or newer. It is `replaced` when a newer life of its node has registered: it cannot beat any more, so it
-    will be put out, but until then it may still be answering.
+    `url` is where other nodes pass commands on to (N09). `beat` counts its beats. It has read all up to `applied`.
+    What it may still show is at `hidden` or newer. It is `replaced` when a newer life of its node has registered: it
+    cannot beat any more, so it will be put out, but until then it may still be answering.
     """
 
     life: str
@@ -48,12 +50,19 @@ class Member(NamedTuple):
     beat: int = 0
     hidden: int = 0
     replaced: bool = False
+    applied: int = 0
+
+    @property
+    def has_applied(self) -> int:
+        """Up to where it has read: what it has hidden it has read too."""
+        return max(self.applied, self.hidden)
 
 
 class Head(NamedTuple):
     """The one row that says where all is.
 
-    `position` is the last record, `shown` the last that VMs may see. `leader` is a life, or "" when nobody leads.
+    `position` is the last record, `shown` the last that VMs may see, `hold` the last up to which members are asked to
+    hide what is older. `leader` is a life, or "" when nobody leads.
     `steady` is the steady time of a leader's last beat or append: at least this much of it has passed (N10).
     `is_copy`: this is not the server where all records were stored. What it may have lost is known when a leader has
     stored something here (N14). A beat tells it, others need not.
@@ -64,6 +73,7 @@ class Head(NamedTuple):
     epoch: int = 0
     leader: str = ""
     steady: int = 0
+    hold: int = 0
     is_copy: bool = False
 
 
@@ -79,7 +89,20 @@ class Sight(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Records up to here are stored: members hide what they touch."""
+    """Records up to here are stored: members read and apply them."""
+
+    position: int
+
+
+class Applied(NamedTuple):
+    """A member has read all up to here, and still shows what was shown."""
+
+    life: str
+    position: int
+
+
+class Hold(NamedTuple):
+    """Every member has applied all up to here: they hide what is older."""
 
     position: int
 
@@ -101,7 +124,7 @@ class Changed(NamedTuple):
     """Who leads or who is a member has changed: look."""
 
 
-News = Appended | Hid | Shown | Changed
+News = Appended | Applied | Hold | Hid | Shown | Changed
 
 
 class Members(Protocol):
@@ -162,6 +185,19 @@ class Members(Protocol):
         survive kill -9 and power loss (S5). With each record its epoch is kept. If the answer of the database is lost,
         find out before raising `Unavailable`: are these positions there with this epoch and these checksums (N02)?
         `Appended` is told in the same transaction.
+        """
+
+    def applied(self, life: str, position: int) -> None:
+        """A member has read all up to `position`, and still shows what was shown (N19); this never goes back.
+
+        `Applied` is told. It is refused as `hidden` is.
+        """
+
+    def hold(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
+        """Ask all members to hide what is older than `position`, if every other one has applied all up to there (N19).
+
+        The answer is the lives that have not. If there are none, it is done: `head.hold` is at least `position`, and
+        `Hold` is told. A member that joins later answers nobody before that is shown. Raises as `show` does.
         """
 
     def hidden(self, life: str, position: int) -> None:

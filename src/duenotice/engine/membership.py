@@ -32,6 +32,11 @@ class Terms(NamedTuple):
         return self.lease * 2
 
     @property
+    def fresh(self) -> int:
+        """A node that lives was heard of within this time: it beats, and the leader looks, three times meanwhile."""
+        return self.lease // 4
+
+    @property
     def every(self) -> int:
         """The time between two beats: some of them may get lost."""
         return self.lease // 12
@@ -65,19 +70,25 @@ MEMBERS = frozenset({NodePhase.FOLLOWING, NodePhase.LEADING, NodePhase.LEAVING})
 
 
 class Seen(NamedTuple):
-    """A member as it was last seen: its beat, since when that has not changed, and what it has hidden."""
+    """A member as it was last seen: its beat, since when that has not changed, what it has hidden and what applied.
+
+    `heard` is when it gave a sign of life of any kind.
+    """
 
     beat: int
     since: int
     hidden: int
+    applied: int = 0
+    heard: int = 0
 
 
 class Standing(NamedTuple):
     """All that a node knows about itself and the others.
 
-    The positions, each at most the one before: `known` is stored in the journal, `folded` is read, with all that it
-    touches hidden from VMs, `said` is what the others know of that, `revealed` is what VMs see. `may_show` is the last
-    position that anybody may show, `wanted` the one that we, as the leader, want to show next.
+    The positions, each at most the one before: `known` is stored in the journal, `folded` is read and applied, `held`
+    is up to where nothing older is shown to VMs any more, `said` is what the others know of that, `revealed` is what
+    VMs see. `may_hold` and `may_show` are the last positions that all may hold and show, `wanted` the one that we, as
+    the leader, want to show next.
     """
 
     life: str
@@ -86,8 +97,12 @@ class Standing(NamedTuple):
     right_until: int = 0
     known: int = 0
     folded: int = 0
+    said_applied: int = 0
+    """What the others know of `folded`."""
+    held: int = 0
     said: int = 0
     revealed: int = 0
+    may_hold: int = 0
     may_show: int = 0
     wanted: int = 0
     answers_from: int = 0
@@ -101,8 +116,12 @@ class Standing(NamedTuple):
     """Whether a beat, a registration or a request to join is under way."""
     reading: int = 0
     """Up to where the journal is being read; 0 when it is not."""
+    asking: int = 0
+    """What the store is being asked to have all hold; 0 when it is not."""
     showing: int = 0
     """What the store is being asked to show; 0 when it is not."""
+    holding: int = 0
+    """The last position that this node was told to hold, and has done or is about to."""
     said_at: int = 0
     """When it had the others told what it has hidden: that is not shown earlier."""
     doubt: tuple[int, str, int] = (0, "", 0)
@@ -160,7 +179,7 @@ class TookOver(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """All up to here is folded, and what it touches is hidden from VMs."""
+    """All up to here is folded, by this node and by its followers; VMs still see what they saw (N19)."""
 
     position: int
     asked: int = 0
@@ -170,7 +189,7 @@ class Folded(NamedTuple):
 
 
 class HasRead(NamedTuple):
-    """All up to here is read or written, and only the followers of this node have not hidden it yet (N06)."""
+    """All up to here is read or written, and only the followers of this node have not applied it yet (N06)."""
 
     position: int
 
@@ -179,6 +198,19 @@ class Wrote(NamedTuple):
     """The same, of what we have written or checked while leading: its notice is long enough to be shown now (S2)."""
 
     position: int
+
+
+class Held(NamedTuple):
+    """VMs are shown nothing older than this any more, at this node and its followers."""
+
+    position: int
+
+
+class Asking(NamedTuple):
+    """The answer to asking all to hold: who has not applied that yet."""
+
+    position: int
+    missing: tuple[str, ...]
 
 
 class Showing(NamedTuple):
@@ -249,6 +281,8 @@ Message = (
     | Folded
     | HasRead
     | Wrote
+    | Held
+    | Asking
     | Showing
     | MemberGone
     | HeardFromStore
@@ -291,6 +325,25 @@ class TakeOver(NamedTuple):
     beat: int
 
 
+class SayApplied(NamedTuple):
+    """Call `applied`."""
+
+    position: int
+
+
+class AskToHold(NamedTuple):
+    """Call `hold`."""
+
+    epoch: int
+    position: int
+
+
+class HoldUpTo(NamedTuple):
+    """Hide from VMs what differs from what they see, then say `Held`."""
+
+    position: int
+
+
 class SayHidden(NamedTuple):
     """Call `hidden`."""
 
@@ -321,7 +374,7 @@ class Leave(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Read and fold up to a position, hide what that touches, then say `Folded`."""
+    """Read and fold up to a position, then say `Folded`."""
 
     position: int
 
@@ -362,6 +415,9 @@ Action = (
     | Beat
     | Look
     | TakeOver
+    | SayApplied
+    | AskToHold
+    | HoldUpTo
     | SayHidden
     | ShowUpTo
     | PutOut

@@ -1,8 +1,9 @@
 """The engine of one of many nodes: it writes only while it leads, and follows the shared journal otherwise (N01-N10).
 
-It is the same engine with the same writer and publisher. Before anything is shown, every member has hidden what is
-older (`curtain`). What another node has written comes in through `read`, and is shown when the leader says so. What
-happens to commands while another node leads is in `passing_on`.
+It is the same engine with the same writer and publisher. Before anything is shown, every member has applied it (VMs
+still see what was before), and then hidden what is older (`curtain`, N19). What another node has written comes in
+through `read`, and is shown when the leader says so. What happens to commands while another node leads is in
+`passing_on`.
 """
 
 import asyncio
@@ -68,6 +69,8 @@ class NodeEngine(PassingEngine):
         """What we have asked to show, until it is shown: the seat asks again, also long after we gave up waiting."""
         self._store_troubles: dict[StorePart, StoreTrouble] = {}
         self._boot_now = now
+        self._unshown: News | None = None
+        """What is folded and not shown yet; VMs still see what was before, until it is held."""
         self._last_polls = LastPolls(publisher, clock.now().steady)
         self.seat = Seat(members, identity, self, terms, now)
         loop = asyncio.get_running_loop()
@@ -118,8 +121,7 @@ class NodeEngine(PassingEngine):
         """Show it when every member has hidden it. If another node leads by then, it does that; `reveal` shows it."""
         while True:
             position = news.records[-1].position
-            self._to_show = news
-            self.curtain.hide(news.touched)
+            self._to_show = self._unshown = news
             self.seat.tell(m.Wrote(position))
             while self._waits_for(position) and not self._is_late(news):
                 await self.stir()
@@ -152,27 +154,36 @@ class NodeEngine(PassingEngine):
             self._fenced.losses.note_lifted(news.state.lifted_at, news.state.floor)
             self.curtain.lift()  # in the same step as the showing: held polls are answered in the middle of that
             await super()._show(news)
-            self._to_show = None
+            self._to_show = self._unshown = None
             self._wake_up()
 
     # --- what its seat asks for ---
 
     async def read(self, position: int) -> int:
-        """Read and fold up to a position, and hide what that touches."""
+        """Read and fold up to a position."""
         async with self._turn:
             return await self._take_in(position)
 
     async def _take_in(self, position: int | None) -> int:
         news = await self._off_loop(lambda: self._writer.take_in(position))
         if news is not None:
-            self.curtain.hide(news.touched)
-            await self._hide_below(news)  # a follower is a member through its node
+            self._unshown = news
+            await self._apply_below(news)  # a follower is a member through its node
         return self._writer.position
 
-    async def _hide_below(self, news: News) -> None:
+    async def _apply_below(self, news: News) -> None:
         """One that was killed is waited for up to a lease. The seat beats meanwhile, and does not lose the lead."""
         self.seat.tell(m.HasRead(news.records[-1].position))
-        await super()._hide_below(news)
+        await super()._apply_below(news)
+
+    async def _hold_below(self, news: News) -> None:
+        """Not yet: when all nodes have applied it, the seat asks for it."""
+
+    async def hold(self, position: int) -> None:
+        """Hide what is not shown yet: in one step with the question, so nobody shows it or is asked twice."""
+        if self._unshown is not None:
+            self.curtain.hide(self._unshown.touched)
+        await self.below.hold(position)
 
     def allow(self, position: int) -> None:
         """What is folded up to here may be shown."""

@@ -42,7 +42,10 @@ class Crew(Protocol):
     """What a node does with its own state. What may take a while is a coroutine; they run one after the other."""
 
     async def read(self, position: int) -> int:
-        """Read and fold up to a position, hide what that touches; tell up to where all is folded."""
+        """Read and fold up to a position, and have followers do so; tell up to where all is folded."""
+
+    async def hold(self, position: int) -> None:
+        """Hide from VMs what is folded and not shown yet, at once, and have followers hide it."""
 
     def allow(self, position: int) -> None:
         """What is folded up to here may be shown."""
@@ -208,6 +211,8 @@ class Seat:
             case m.Reveal(position):
                 self._crew.allow(position)
                 self._work.put_nowait(self._crew.reveal)
+            case m.HoldUpTo(position):
+                self._begin(self._hold(position))  # not behind a read: that may wait for what is shown by this
             case m.Lead(epoch):
                 self._work.put_nowait(partial(self._lead, epoch))
             case m.Follow():
@@ -236,10 +241,16 @@ class Seat:
                 return lambda: members.beat(life, steady, polls), partial(m.Beaten, self._now())
             case m.TakeOver(epoch, beat):
                 return lambda: members.take_over(life, epoch, beat), m.TookOver
+            case m.SayApplied(position):
+                return lambda: members.applied(life, position), _nothing
+            case m.AskToHold(epoch, position):
+                call = partial(members.hold, life, epoch, position)
+                return lambda: self._in_time(call), partial(m.Asking, position)
             case m.SayHidden(position):
                 return lambda: members.hidden(life, position), _nothing
             case m.ShowUpTo(epoch, position):
-                return lambda: self._show_in_time(life, epoch, position), partial(m.Showing, position)
+                call = partial(members.show, life, epoch, position)
+                return lambda: self._in_time(call), partial(m.Showing, position)
             case m.PutOut(epoch, other, beat):
                 return lambda: members.put_out(life, epoch, other, beat), partial(_gone, other)
             case m.Resign():
@@ -247,11 +258,15 @@ class Seat:
             case _:
                 return members.look, partial(m.Looked, sent=self._now())
 
-    def _show_in_time(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
+    def _in_time(self, call: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """Looks when it is its turn: calls before it may have taken long."""
         if not self._crew.is_in_time():
             raise _TooLate
-        return self._members.show(life, epoch, position)
+        return call()
+
+    async def _hold(self, position: int) -> None:
+        await self._crew.hold(position)
+        self.tell(m.Held(position))
 
     async def _carry_out(
         self, action: m.Action, call: Callable[[], T], answer: Callable[[T], m.Message | None]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.engine import membership as m
-from duenotice.engine.members import Appended, Changed, Head, Hid, Shown, Sight
+from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, Shown, Sight
 from duenotice.engine.membership import MEMBERS, Actions, NodePhase, Seen, Standing, StandingStep
 from duenotice.engine.positions import ends_at, may_be_old, settled, with_shown
 
@@ -66,7 +66,9 @@ def _read_on(s: Standing, now: int) -> StandingStep:
     """Join as soon as all is read that is known of; what comes between is read as a member (N07)."""
     if s.folded < s.known:
         return StandingStep(s)
-    s = s._replace(phase=NodePhase.JOINING, calling=True, said=s.folded, said_at=now, next_call=now + s.terms.every)
+    # From here on it answers nobody with anything older, so it has applied and held all of that.
+    s = s._replace(said_applied=s.folded, held=s.folded, said=s.folded, said_at=now)
+    s = s._replace(phase=NodePhase.JOINING, calling=True, next_call=now + s.terms.every)
     return StandingStep(s, (m.Join(s.folded),))
 
 
@@ -87,13 +89,13 @@ def _joined(s: Standing, message: m.Joined, now: int) -> StandingStep:
     s = s._replace(
         phase=NodePhase.FOLLOWING,
         known=max(s.known, head.position),
+        may_hold=max(s.may_hold, head.hold),
         may_show=max(s.may_show, head.shown),
         answers_from=head.position,
         must_fold=0,
         others={},
     )
-    s = _to_prove(s, head, now)
-    return _beat(s, now)
+    return _beat(_with_held(_to_prove(s, head, now)), now)
 
 
 # --- as a member ---
@@ -106,7 +108,7 @@ def _ticked(s: Standing, message: m.TimePassed, now: int) -> StandingStep:
 
 
 def _is_behind(s: Standing, now: int) -> bool:
-    """Whether it has not hidden what it knew at its last beat. If only its followers have not, it has more time."""
+    """Whether it has not applied what it knew at its last beat. If only its followers have not, it has more time."""
     asked, until = s.below
     return s.folded < s.must_fold and not (asked >= s.must_fold and now < until)
 
@@ -125,13 +127,14 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
     if message.sent >= since and head.position < known == s.known:
         s = ends_at(s, max(head.position, s.folded))
     s = s._replace(calling=False, must_fold=max(s.must_fold, head.position))
-    if head.shown > s.folded:
+    if head.shown > s.held:
         # Nothing is shown that a member has not hidden: so we were not one for a while, however we are one now.
         return _out(s, message, now)
     if message.sent >= s.right_until:
         # We may have been out, and a restored store may not know it: answer with all that is stored, as when we joined.
         # On another server what comes next has to be seen too: if anything is lost, it lifts incarnations (N14, S3).
         s = _to_prove(s._replace(answers_from=max(s.answers_from, head.position + head.is_copy)), head, now)
+        s = _with_held(s)
     if head.is_copy:
         return _on_a_copy(s, message, now)
     return _looked(s._replace(right_until=max(s.right_until, message.sent + s.terms.right)), message, now)
@@ -155,6 +158,8 @@ def _looked(s: Standing, message: m.Beaten | m.Looked, now: int) -> StandingStep
     s = with_shown(s, message.sight, message.sent, now)._replace(
         known=max(s.known, head.position),
         said=min(s.said, me.hidden),  # a lost call is made again
+        said_applied=min(s.said_applied, me.has_applied),
+        may_hold=max(s.may_hold, head.hold),
         epoch=head.epoch,
         leader=head.leader,
         others=_seen(s, message.sight, now),
@@ -169,7 +174,9 @@ def _seen(s: Standing, sight: Sight, now: int) -> dict[str, Seen]:
         before = s.others.get(member.life)
         since = now if before is None or before.beat != member.beat else before.since
         hidden = member.hidden if before is None else max(before.hidden, member.hidden)
-        seen[member.life] = Seen(member.beat, since, hidden)
+        applied = member.has_applied if before is None else max(before.applied, member.has_applied)
+        heard = max(since, 0 if before is None else before.heard)
+        seen[member.life] = Seen(member.beat, since, hidden, applied, heard)
     seen.pop(s.life, None)
     return seen
 
@@ -210,7 +217,7 @@ _LOOKS: dict[NodePhase, Callable[[Standing, Sight, int], StandingStep]] = {
 
 def _lead(s: Standing, epoch: int) -> StandingStep:
     return StandingStep(
-        s._replace(phase=NodePhase.LEADING, epoch=epoch, leader=s.life, showing=0, wanted=0), (m.Lead(epoch),)
+        s._replace(phase=NodePhase.LEADING, epoch=epoch, leader=s.life, asking=0, showing=0, wanted=0), (m.Lead(epoch),)
     )
 
 
@@ -218,7 +225,8 @@ def _took_over(s: Standing, message: m.TookOver, now: int) -> StandingStep:
     head = message.head
     if head is None or head.epoch <= s.epoch:
         return StandingStep(s)
-    return _lead(s._replace(known=max(s.known, head.position), may_show=max(s.may_show, head.shown)), head.epoch)
+    s = s._replace(may_hold=max(s.may_hold, head.hold), may_show=max(s.may_show, head.shown))
+    return _lead(s._replace(known=max(s.known, head.position)), head.epoch)
 
 
 def _took_over_too_late(s: Standing, message: m.TookOver, now: int) -> StandingStep:
@@ -254,7 +262,27 @@ def _after_reading(s: Standing, message: m.Folded) -> Standing:
 
 def _with_fold(s: Standing, position: int) -> Standing:
     folded = max(s.folded, position)
-    return s._replace(folded=folded, known=max(s.known, folded), reading=0)
+    return _with_held(s._replace(folded=folded, known=max(s.known, folded), reading=0))
+
+
+def _with_held(s: Standing) -> Standing:
+    """It answers nobody before it shows `answers_from`: so it shows nothing older than what it has folded of that."""
+    return s._replace(held=max(s.held, min(s.folded, s.answers_from)))
+
+
+def _held(s: Standing, message: m.Held, now: int) -> StandingStep:
+    return StandingStep(s._replace(held=max(s.held, message.position)))
+
+
+def _asking(s: Standing, message: m.Asking, now: int) -> StandingStep:
+    """All may hold it, or somebody has not applied it yet: it may have joined since we looked."""
+    if not message.missing:
+        return StandingStep(s._replace(asking=0, may_hold=max(s.may_hold, message.position)))
+    others = dict(s.others)
+    for life in message.missing:
+        before, most = others.get(life, Seen(-1, now, 0)), message.position - 1
+        others[life] = before._replace(applied=min(before.applied, most), hidden=min(before.hidden, most))
+    return StandingStep(s._replace(asking=0, others=others))
 
 
 def _showing(s: Standing, message: m.Showing, now: int) -> StandingStep:
@@ -276,6 +304,11 @@ def _heard(s: Standing, message: m.HeardFromStore, now: int) -> StandingStep:
     match message.news:
         case Appended(position):
             return StandingStep(s._replace(known=max(s.known, position)))
+        case Hold(position):
+            return StandingStep(s._replace(known=max(s.known, position), may_hold=max(s.may_hold, position)))
+        case Applied(life, position) if (seen := s.others.get(life)) is not None:
+            applied = seen._replace(applied=max(seen.applied, position), heard=now)
+            return StandingStep(s._replace(others={**s.others, life: applied}))
         case Shown(position) if position > s.folded:
             # Nothing is shown that a member has not hidden: it was lost since, or we are not one (N06, N14).
             return StandingStep(s._replace(known=max(s.known, position)))
@@ -284,7 +317,7 @@ def _heard(s: Standing, message: m.HeardFromStore, now: int) -> StandingStep:
         case Shown(position):
             return StandingStep(s._replace(may_show=max(s.may_show, position)))
         case Hid(life, position) if (seen := s.others.get(life)) is not None:
-            hidden = seen._replace(hidden=max(seen.hidden, position))
+            hidden = seen._replace(hidden=max(seen.hidden, position), heard=now)
             return StandingStep(s._replace(others={**s.others, life: hidden}))
         case Changed() if s.phase in MEMBERS:
             return StandingStep(s, (m.Look(),))
@@ -300,17 +333,28 @@ def _out(s: Standing, message: Any, now: int) -> StandingStep:
     if s.phase is NodePhase.LEAVING:
         return StandingStep(s._replace(right_until=0, calling=False))
     was_leading: Actions = (m.Follow(),) if s.phase is NodePhase.LEADING else ()
-    s = s._replace(phase=NodePhase.READING, right_until=0, calling=False, leader="", others={}, showing=0)
+    s = s._replace(phase=NodePhase.READING, right_until=0, calling=False, leader="", others={}, asking=0, showing=0)
     return StandingStep(s, was_leading)
 
 
 def _deposed(s: Standing, message: Any, now: int) -> StandingStep:
     leader = "" if s.leader == s.life else s.leader
-    return StandingStep(s._replace(phase=NodePhase.FOLLOWING, leader=leader, showing=0, said=0), (m.Follow(), m.Look()))
+    return StandingStep(
+        s._replace(phase=NodePhase.FOLLOWING, leader=leader, asking=0, showing=0, said=0, said_applied=0),
+        (m.Follow(), m.Look()),
+    )
 
 
 def _hand_over(s: Standing, message: m.HandOver, now: int) -> StandingStep:
-    s = s._replace(phase=NodePhase.FOLLOWING, leader="", showing=0, said=0, no_lead_before=now + s.terms.lease)
+    s = s._replace(
+        phase=NodePhase.FOLLOWING,
+        leader="",
+        asking=0,
+        showing=0,
+        said=0,
+        said_applied=0,
+        no_lead_before=now + s.terms.lease,
+    )
     return StandingStep(s, (m.Follow(), m.Resign()))
 
 
@@ -353,6 +397,8 @@ def _failed(s: Standing, message: m.CallBroke, now: int) -> StandingStep:
             return StandingStep(s._replace(calling=False))
         case m.Read():
             return StandingStep(s._replace(reading=0))
+        case m.AskToHold():
+            return StandingStep(s._replace(asking=0))
         case m.ShowUpTo():
             return StandingStep(s._replace(showing=0))
         case _:
@@ -375,6 +421,7 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     (_P.JOINING, m.HeardFromStore): _heard,
     (_P.FOLLOWING, m.TookOver): _took_over,
     (_P.LEADING, m.Wrote): _wrote,
+    (_P.LEADING, m.Asking): _asking,
     (_P.LEADING, m.Showing): _showing,
     (_P.LEADING, m.MemberGone): _gone,
     (_P.LEADING, m.WasDeposed): _deposed,
@@ -387,6 +434,7 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     **{(phase, m.Looked): _looked for phase in MEMBERS},
     **{(phase, m.HeardFromStore): _heard for phase in MEMBERS},
     **{(phase, m.Folded): _folded for phase in MEMBERS},
+    **{(phase, m.Held): _held for phase in (_P.READING, _P.JOINING, *MEMBERS)},
     **{(phase, m.HasRead): _has_read for phase in (_P.READING, _P.JOINING, *MEMBERS)},
     **{(phase, m.Wrote): _wrote_before for phase in (_P.FOLLOWING, _P.LEAVING)},
     **{(phase, m.WasPutOut): _out for phase in MEMBERS},

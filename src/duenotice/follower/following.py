@@ -1,5 +1,7 @@
 """Follows a node: keeps the copy up to date, hides and shows when it may, and knows how long it may answer (N05, N06).
 
+What comes is applied, and that is all: VMs are answered with what was before, until the node asks to hide it (N19).
+
 Nothing here runs in the way of polls: the network and the folding are in threads. Whatever fails is tried again, at the
 next of the nodes that are known, and meanwhile the right to answer runs out by itself.
 
@@ -17,6 +19,7 @@ from uuid import uuid4
 
 from duenotice.backoff import Backoff
 from duenotice.clock import Clock, boot_micros, boot_nanos, seconds
+from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.worker import Worker
@@ -31,6 +34,7 @@ from duenotice.wire import follow as f
 T = TypeVar("T")
 
 BEATS_IN_LEASE = 12
+NOTHING = Touched(set(), set(), set())
 TOO_LITTLE_RIGHT, TIME_TO_SETTLE = 2, 3
 """A node that gives a right for less than this part of a lease is left, if there are others: it is cut off itself.
 
@@ -67,6 +71,8 @@ class Following:
         self._heard: asyncio.Queue[f.Line | None] = asyncio.Queue()
         self._joined = self._revealed = False
         self._hidden = self._may_show = self._lease = self._granted = self._joined_at = 0
+        self._unshown = NOTHING
+        """What differs between what VMs see and what is applied."""
         self._let_by = ""
         """The node whose right we have."""
         self._owed: NodeLine | None = None
@@ -78,6 +84,11 @@ class Following:
     def line(self) -> NodeLine:
         """To the node that we follow, or try to."""
         return self._lines[self._at]
+
+    @property
+    def lease(self) -> float:
+        """Real seconds of silence after which the node does not wait for us."""
+        return seconds(self._lease)
 
     @property
     def right_until(self) -> int:
@@ -169,7 +180,7 @@ class Following:
             if replica.node == self._let_by:
                 self.right_until = 0  # the node takes what we say now for what VMs see here
             self._replica, self._revealed = replica, False
-            self._hidden, self._may_show, self._granted = replica.position, 0, 0
+            self._hidden, self._may_show, self._granted, self._unshown = replica.position, 0, 0, NOTHING
         node, after = self._replica.node, self._replica.position
         self._stream = stream = await self._in(self._listening, lambda: line.listen(node, self.life, after))
         heard: asyncio.Queue[f.Line | None] = asyncio.Queue()
@@ -200,8 +211,12 @@ class Following:
             await self._take(data)
             data = []
             match line:
-                case f.Hello(shown, lease):
+                case f.Hello(shown, lease, hold):
+                    self._hold(hold)
                     await self._join(shown, lease)
+                case f.Hold(position):
+                    self._hold(position)
+                    self._beat_now.set()
                 case f.Show(position):
                     self._may_show = max(self._may_show, position)
                 case f.Bye() if self._stream is not None:
@@ -220,13 +235,21 @@ class Following:
         await self._try_beat()
 
     async def _take(self, data: list[Data]) -> None:
-        """Fold, hide, and say so."""
+        """Apply it, and say so. VMs see what was before; if they do not see any of it yet, nothing older is shown."""
         replica = self._replica
         if not data or replica is None:
             return
-        self.curtain.hide(await self._in(self._folding, lambda: replica.take(data)))
-        self._hidden = replica.position
+        self._unshown = await self._in(self._folding, lambda: replica.take(data))
+        if not self._revealed:
+            self._hidden = replica.position
         self._beat_now.set()
+
+    def _hold(self, position: int) -> None:
+        """Hide what differs from what VMs see, if that is asked for, and say so (N19)."""
+        replica = self._replica
+        if replica is not None and self._revealed and self._hidden < min(position, replica.position):
+            self.curtain.hide(self._unshown)
+            self._hidden = replica.position
 
     async def _reveal(self) -> None:
         """Show all that is folded, if it may be shown; a new node's only with its right (S27)."""
@@ -242,7 +265,8 @@ class Following:
         state, touched = await self._in(self._folding, lambda: replica.newest(before))
         self.curtain.lift()  # in the same step as the publishing: held polls are answered in the middle of that
         self._publisher.publish(state, touched, self._clock.now().steady)
-        self.shown = replica.position
+        self.shown = self._hidden = replica.position
+        self._unshown = NOTHING
         if not self._revealed:
             self._revealed, self._let_by, self.right_until = True, replica.node, self._granted
             self._leave_owed()
@@ -271,7 +295,8 @@ class Following:
         replica, line = self._replica, self.line
         if replica is None:
             return
-        beat = f.FollowerBeat(self.life, replica.node, self._hidden, self._polls.take() if self._revealed else {})
+        polls = self._polls.take() if self._revealed else {}
+        beat = f.FollowerBeat(self.life, replica.node, replica.position, self._hidden, polls)
         sent = boot_nanos()  # from before it is sent (N05)
         try:
             answer = await self._in(self._beating, lambda: line.beat(beat))

@@ -6,10 +6,12 @@ from threading import RLock
 from duenotice.domain.transitions import Record
 from duenotice.engine.members import (
     Appended,
+    Applied,
     Changed,
     Deposed,
     Head,
     Hid,
+    Hold,
     Member,
     News,
     NotMember,
@@ -136,16 +138,39 @@ class MemoryMembers:
             position = self.journal.last_position()
         self._tell(Appended(position))
 
+    def applied(self, life: str, position: int) -> None:
+        """A member has read all up to a position, and still shows what was shown."""
+        with self._lock:
+            member = self._says(life, position)
+            self._registered[life] = member._replace(applied=max(member.applied, position))
+        self._tell(Applied(life, position))
+
+    def hold(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
+        """Ask all to hide what is older, if every other member has applied it."""
+        with self._lock:
+            self._refuse_unless_leader(life, epoch)
+            self._refuse_what_is_lost(position)
+            members = self.look().members
+            missing = tuple(each.life for each in members if each.has_applied < position and each.life != life)
+            if missing:
+                return missing
+            self._head = self._head._replace(hold=max(self._head.hold, position))
+        self._tell(Hold(position))
+        return ()
+
     def hidden(self, life: str, position: int) -> None:
         """A member answers with nothing older from now on."""
         with self._lock:
-            member = self._registered.get(life)
-            if member is None:
-                raise Replaced(_REPLACED, hint=_END)
-            self._present(member)
-            self._refuse_what_is_lost(position)
+            member = self._says(life, position)
             self._registered[life] = member._replace(hidden=max(member.hidden, position))
         self._tell(Hid(life, position))
+
+    def _says(self, life: str, position: int) -> Member:
+        member = self._registered.get(life)
+        if member is None:
+            raise Replaced(_REPLACED, hint=_END)
+        self._refuse_what_is_lost(position)
+        return self._present(member)
 
     def show(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
         """Let all up to a position be shown, if every other member has hidden it."""

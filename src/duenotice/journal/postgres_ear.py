@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import psycopg
 
-from duenotice.engine.members import Appended, Changed, Hid, News, Shown
+from duenotice.engine.members import Appended, Applied, Changed, Hid, Hold, News, Shown
 from duenotice.errors import DuenoticeError
 from duenotice.journal.postgres_line import Line
 
@@ -28,6 +28,10 @@ def news_of(payload: str) -> News | None:
             return Shown(int(position))
         case ["hid", position, life] if position.isdecimal():
             return Hid(life, int(position))
+        case ["hold", position] if position.isdecimal():
+            return Hold(int(position))
+        case ["applied", position, life] if position.isdecimal():
+            return Applied(life, int(position))
     return None
 
 

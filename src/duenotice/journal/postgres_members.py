@@ -1,4 +1,4 @@
-"""Head and members of several nodes, in PostgreSQL: each method calls one function of `postgres_tables_1.sql`."""
+"""Head and members of several nodes, in PostgreSQL: each method calls one function of `postgres_tables_*.sql`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -31,7 +31,7 @@ _REFUSALS: dict[str, tuple[type[DuenoticeError], str, str]] = {
 }
 _ORIGIN = "SELECT duenotice.origin()"
 _IS_HERE = "SELECT position = 0 OR coalesce(origin = duenotice.origin(), false) FROM duenotice.head"
-_ABSENT = """SELECT life, node, url, version, beat, hidden, replaced FROM duenotice.nodes WHERE NOT joined
+_ABSENT = """SELECT life, node, url, version, beat, hidden, replaced, applied FROM duenotice.nodes WHERE NOT joined
     ORDER BY number"""
 _CHECKSUMS = "SELECT epoch, crc FROM duenotice.records WHERE position BETWEEN %s AND %s ORDER BY position"
 _APPEND_ENOUGH = 60.0
@@ -136,6 +136,14 @@ class PostgresMembers:
             newest = self._append(turn, records, rows, steady)
         if newest is not None:
             refuse_unless_next(newest, records)
+
+    def applied(self, life: str, position: int) -> None:
+        """A member has read all up to a position, and still shows what was shown."""
+        self._call(_yes_or_no, "apply", life, position)
+
+    def hold(self, life: str, epoch: int, position: int) -> tuple[str, ...]:
+        """Ask all to hide what is older, if every other member has applied it."""
+        return self._call(_lives, "hold", life, epoch, position)
 
     def hidden(self, life: str, position: int) -> None:
         """A member answers with nothing older from now on."""

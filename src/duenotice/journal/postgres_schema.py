@@ -13,8 +13,8 @@ import psycopg
 from duenotice.errors import Misconfigured
 from duenotice.journal.postgres_line import Line
 
-VERSION = 2
-READABLE_FROM = 1
+VERSION = 3
+READABLE_FROM = 3
 
 _TABLES = {
     "about": "one boolean, version integer, readable_from integer, cluster text",

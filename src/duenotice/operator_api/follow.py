@@ -127,7 +127,7 @@ class FollowCalls(Resource):
             return shown(f.Right(0, 0))
         if beat.node != self._node:
             raise Conflict("This is not the process that the follower has listened to.", hint=_AGAIN)
-        right = self._followers.beat(life, beat.hidden)
+        right = self._followers.beat(life, beat.applied, beat.hidden)
         clock = self._engine.clock
         now, told = clock.now().steady, self._of_its_own(life, beat.polls)
         self._last_polls.merge({scope: now - int(ago * clock.speed) for scope, ago in told.items()})

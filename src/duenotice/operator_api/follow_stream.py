@@ -5,7 +5,7 @@ hidden (`engine/followers.py`).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 
 from msgspec import Raw, structs
@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from duenotice.clock import seconds
 from duenotice.domain.fleet import Vm
 from duenotice.domain.part import part_of
+from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
 from duenotice.domain.transitions import (
     FleetDeclared,
@@ -86,10 +87,14 @@ class FollowerEar:
             is_met = await self._engine.aside(lambda: interest.take(touched, vms))
         if is_met or any(isinstance(record.transition, FOR_ALL) for record in news.records):
             chosen = tuple(self.interest.names)
-            self.waiting.put_nowait(await self._engine.aside(lambda: _part(news.state, chosen)))
+            self.waiting.put_nowait(await self._engine.aside(lambda: _part(part_of(news.state, chosen))))
         else:
             self.waiting.put_nowait(_line(f.Passed(news.records[-1].position)))
         return is_met
+
+    def hear_hold(self, position: int) -> None:
+        """Hide what is up to here, until it may be shown."""
+        self.waiting.put_nowait(_line(f.Hold(position)))
 
     def hear_shown(self, position: int) -> None:
         """All up to here may be shown."""
@@ -154,26 +159,28 @@ class FollowResponse(Response):
             missed = await self._engine.history(after, READ_AT_ONCE)
             yield await self._engine.aside(lambda records=missed: _written(records))  # type: ignore[misc]
             after = missed[-1].position
-        yield self._join(self._after)
+        yield self._join(self._followers.told)
 
     async def _choose(self) -> AsyncIterator[bytes]:
-        """What the chosen VMs are answered from. The follower joins when no change of theirs waits (N17)."""
-        choice, followers = self._ear.choice, self._followers
+        """What the chosen VMs are answered from, and what waits to be shown, if it concerns them (N17)."""
+        choice, followers, ahead = self._ear.choice, self._followers, None
         with followers.noted() as changed:
             interest = await self._engine.look(lambda state: Interest(choice, state.fleet.vms.values()))
             interest.follow(changed, self._engine.state.fleet.vms)
-            while followers.waits(interest):
-                await followers.stirred()
-                interest.follow(changed, self._engine.state.fleet.vms)
-            self._ear.interest = interest
-            frozen, chosen = self._engine.publisher.freeze(), tuple(interest.names)
-            hello = self._join(followers.told)  # what waits does not concern it
-        yield await self._engine.aside(lambda: _part(frozen, chosen))
+            self._ear.interest, frozen, chosen = interest, self._engine.publisher.freeze(), tuple(interest.names)
+            news, owes = followers.pending, frozen.position
+            if news is not None and interest.take(news.touched, news.state.fleet.vms):
+                owes, ahead = followers.told, part_of(news.state, tuple(interest.names))
+            hello, hold = self._join(owes), _line(f.Hold(followers.asked))
+        yield await self._engine.aside(lambda: _part(part_of(frozen, chosen)))
         yield hello
+        if ahead is not None:
+            yield await self._engine.aside(lambda: _part(ahead)) + hold
 
-    def _join(self, position: int) -> bytes:
-        self._followers.join(self._life, self._ear, position)
-        return _line(f.Hello(self._followers.shown, self._followers.terms.lease))
+    def _join(self, owes: int) -> bytes:
+        self._followers.join(self._life, self._ear, self._after, owes)
+        followers = self._followers
+        return _line(f.Hello(followers.shown, followers.terms.lease, followers.asked))
 
     async def _live(self) -> AsyncIterator[bytes]:
         """What comes, and a sign of life when nothing does."""
@@ -211,8 +218,8 @@ def _written(records: Sequence[Record]) -> bytes:
     return b"".join(_line(f.Written(*row[:3], Raw(row.payload))) for row in rows)
 
 
-def _part(state: State, chosen: Collection[str]) -> bytes:
-    row = SNAPSHOTS.pack(part_of(state, chosen))
+def _part(part: Snapshot) -> bytes:
+    row = SNAPSHOTS.pack(part)
     return _line(f.Part(*row[:3], Raw(row.payload)))
 
 

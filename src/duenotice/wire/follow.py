@@ -1,7 +1,8 @@
 """What a node and its followers say to each other. Positions are those of the journal, times are microseconds.
 
-A follower reads a snapshot, then a stream of lines. It folds records as they come and hides what they touch, says so
-with a beat, and shows them when the node says so (N06). Each beat gives it the right to answer VMs for a while (N05).
+A follower reads a snapshot, then a stream of lines. It applies records as they come, and says so with a beat, while VMs
+still see what was before. When the node says so it hides what differs, and says so, and then shows it (N06, N19). Each
+beat gives it the right to answer VMs for a while (N05).
 """
 
 from msgspec import Raw, Struct
@@ -18,10 +19,14 @@ class FollowSnapshot(Struct, frozen=True):
 
 
 class Hello(Struct, frozen=True, tag="hello", tag_field="line"):
-    """The first line: VMs see all up to `shown`; who is silent for a `lease` is put out."""
+    """The first line: VMs see all up to `shown`; who is silent for a `lease` is put out.
+
+    What is up to `hold` has to be hidden, if it is not shown yet.
+    """
 
     shown: int
     lease: int
+    hold: int
 
 
 class Written(Struct, frozen=True, tag="record", tag_field="line"):
@@ -48,6 +53,12 @@ class Passed(Struct, frozen=True, tag="passed", tag_field="line"):
     position: int
 
 
+class Hold(Struct, frozen=True, tag="hold", tag_field="line"):
+    """All have applied what is up to here: hide what differs from what VMs see, until it may be shown (N19)."""
+
+    position: int
+
+
 class Show(Struct, frozen=True, tag="show", tag_field="line"):
     """All up to here may be shown; it comes again and again, as a sign of life."""
 
@@ -58,17 +69,18 @@ class Bye(Struct, frozen=True, tag="bye", tag_field="line"):
     """The node leaves the others: follow another one, and say so with a beat that is `leaving`."""
 
 
-Line = Hello | Written | Part | Passed | Show | Bye
+Line = Hello | Written | Part | Passed | Hold | Show | Bye
 
 
 class FollowerBeat(Struct, frozen=True, omit_defaults=True):
-    """A follower lives, and has hidden all up to `hidden` that it does not show yet.
+    """A follower lives; it has applied all up to `applied`, and VMs see nothing older than `hidden` any more.
 
     `polls` tells how long ago scopes last asked (N11). Who is `leaving` answers nobody any more.
     """
 
     life: str
     node: str = ""
+    applied: int = 0
     hidden: int = 0
     polls: dict[str, int] = {}
     leaving: bool = False
@@ -77,7 +89,7 @@ class FollowerBeat(Struct, frozen=True, omit_defaults=True):
 class Right(Struct, frozen=True, omit_defaults=True):
     """For how long VMs may be answered, from before the beat was sent (N05), and when to tell `polls` again.
 
-    `is_owed`: a follower that has just joined has to hide what it was told first; then the right is given (N17).
+    `is_owed`: a follower that has just joined has to apply what it was told first; then the right is given (N17).
     """
 
     right: int

@@ -25,7 +25,21 @@ from tests.unit.domain.build import declaration
 from tests.unit.engine.rig import SettableClock
 
 LEASE = 6 * MICROS
-_CALLS = ("register", "join", "beat", "look", "take_over", "append", "hidden", "show", "put_out", "resign", "leave")
+_CALLS = (
+    "register",
+    "join",
+    "beat",
+    "look",
+    "take_over",
+    "append",
+    "applied",
+    "hold",
+    "hidden",
+    "show",
+    "put_out",
+    "resign",
+    "leave",
+)
 
 
 class Line:

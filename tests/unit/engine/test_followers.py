@@ -28,6 +28,7 @@ class ToldEar:
 
     def __init__(self, error: Exception | None = None, host: str = "") -> None:
         self.heard: list[int] = []
+        self.held: list[int] = []
         self.shown: list[int] = []
         self.closed = self.dismissed = False
         self._error = error
@@ -38,6 +39,9 @@ class ToldEar:
             raise self._error
         self.heard.append(news.records[-1].position)
         return self.interest.take(news.touched, news.state.fleet.vms)
+
+    def hear_hold(self, position: int) -> None:
+        self.held.append(position)
 
     def hear_shown(self, position: int) -> None:
         self.shown.append(position)
@@ -61,19 +65,24 @@ class World:
         """It is a member, and has the right to answer."""
         ear = self.listen(life, position, error, host)
         if position == self.followers.told:
-            self.followers.beat(life, position)
+            self.followers.beat(life, position, position)
         return ear
 
     def listen(self, life: str, position: int = 10, error: Exception | None = None, host: str = "") -> ToldEar:
         """It has joined, and was not heard of yet."""
         ear = self.ears[life] = ToldEar(error, host)
-        self.followers.join(life, ear, position)
+        self.followers.join(life, ear, position, self.followers.told)
         return ear
+
+    async def hide(self, told: News) -> None:
+        """Both rounds, one after the other."""
+        await self.followers.apply(told)
+        await self.followers.hold(told.records[-1].position)
 
     async def is_hidden(self, hiding: "asyncio.Task[None]", *beats: tuple[str, int]) -> bool:
         """Whether the wait is over after these beats."""
         for life, hidden in beats:
-            self.followers.beat(life, hidden)
+            self.followers.beat(life, hidden, hidden)
         for _ in range(5):
             await asyncio.sleep(0)
         return hiding.done()
@@ -103,7 +112,7 @@ def test_nothing_is_shown_before_every_follower_has_hidden_it() -> None:
         world = World()
         await world.followers.open(had_followers=False)
         one, two = world.join("one"), world.join("two")
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         assert not await world.is_hidden(hiding)
         assert not await world.is_hidden(hiding, ("one", 11))
         assert not await world.is_hidden(hiding, ("two", 10))
@@ -122,16 +131,16 @@ def test_who_is_silent_for_a_lease_is_put_out_and_loses_the_right() -> None:
         await world.followers.open(had_followers=False)
         dead = world.join("dead")
         world.join("fine")
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         world.now += LEASE - 1
         assert not await world.is_hidden(hiding, ("fine", 11))
         world.now += 1
         assert await world.is_hidden(hiding, ("fine", 11))
         assert dead.closed
         with pytest.raises(Conflict, match="put out"):
-            world.followers.beat("dead", 11)
+            world.followers.beat("dead", 11, 11)
         world.join("dead", 11)
-        assert world.followers.beat("dead", 11) == Terms(LEASE).right
+        assert world.followers.beat("dead", 11, 11) == Terms(LEASE).right
 
     run(story())
 
@@ -148,17 +157,17 @@ def test_the_right_of_who_beats_but_does_not_hide_gets_no_longer() -> None:
         world = World()
         await world.followers.open(had_followers=False)
         stuck = world.join("stuck")
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         assert not await world.is_hidden(hiding)
         right = Terms(LEASE).right
         world.now += LEASE // 2
-        assert world.followers.beat("stuck", 10) == right - LEASE // 2
+        assert world.followers.beat("stuck", 10, 10) == right - LEASE // 2
         closed = [stuck.closed]
         world.now += 1
-        assert world.followers.beat("stuck", 10) == right - LEASE // 2 - 1
+        assert world.followers.beat("stuck", 10, 10) == right - LEASE // 2 - 1
         assert [*closed, stuck.closed] == [False, True]
         world.now += LEASE // 2 - 2
-        assert world.followers.beat("stuck", 10) == 0
+        assert world.followers.beat("stuck", 10, 10) == 0
         assert not await world.is_hidden(hiding)
         world.now += 1
         world.followers.leave("nobody")
@@ -191,10 +200,10 @@ def test_a_change_waits_only_for_those_that_answer_a_vm_of_it_before_or_after(wh
         world.join("one", host="host-1")
         world.join("two", host="host-2")
         world.join("all")
-        hiding = asyncio.create_task(world.followers.hide(what))
+        hiding = asyncio.create_task(world.hide(what))
         for life in waits:
             assert not await world.is_hidden(hiding), f"{life} was not waited for"
-            world.followers.beat(life, 11)
+            world.followers.beat(life, 11, 11)
         assert await world.is_hidden(hiding)
 
     run(story())
@@ -207,9 +216,9 @@ def test_what_a_follower_owes_is_waited_for_with_later_changes_too() -> None:
         world = World()
         await world.followers.open(had_followers=False)
         world.join("one", host="host-1")
-        first = asyncio.create_task(world.followers.hide(news(11, of("vm/vm-1"))))
+        first = asyncio.create_task(world.hide(news(11, of("vm/vm-1"))))
         assert not await world.is_hidden(first)
-        second = asyncio.create_task(world.followers.hide(news(12, of("vm/vm-3"))))
+        second = asyncio.create_task(world.hide(news(12, of("vm/vm-3"))))
         assert not await world.is_hidden(second)
         assert await world.is_hidden(second, ("one", 11))
 
@@ -224,14 +233,14 @@ def test_who_has_no_lease_yet_is_not_waited_for_and_gets_none_before_it_has_hidd
         await world.followers.open(had_followers=False)
         world.join("fine")
         world.listen("mute")
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         assert not await world.is_hidden(hiding)
         world.listen("late")
-        assert world.followers.beat("late", 10) == 0
+        assert world.followers.beat("late", 10, 10) == 0
         assert world.followers.owes("late")
         assert await world.is_hidden(hiding, ("fine", 11))
-        assert world.followers.beat("late", 11) == Terms(LEASE).right
-        again = asyncio.create_task(world.followers.hide(news(12)))
+        assert world.followers.beat("late", 11, 11) == Terms(LEASE).right
+        again = asyncio.create_task(world.hide(news(12)))
         assert not await world.is_hidden(again)
         assert not await world.is_hidden(again, ("fine", 12))
         assert await world.is_hidden(again, ("late", 12))
@@ -250,7 +259,7 @@ def test_nobody_waits_for_a_child_that_was_reaped_and_one_that_is_late_is_killed
         for life in ("token/7.a", "token/7.b", "token/77.c"):
             world.join(life)
         began = world.now
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         assert not await world.is_hidden(hiding, ("token/77.c", 11))
         world.now += CHILD_PATIENCE - 1
         assert not await world.is_hidden(hiding, ("token/77.c", 11))
@@ -266,31 +275,12 @@ def test_nobody_waits_for_a_child_that_was_reaped_and_one_that_is_late_is_killed
     run(story())
 
 
-def test_a_join_waits_only_for_changes_of_its_own_vms() -> None:
-    """As they are, or will be, by what is told and not shown yet (N17)."""
-
-    async def story() -> None:
-        world = World()
-        await world.followers.open(had_followers=False)
-        interests = [Interest(lambda vm, host=vm.host: vm.host == host, FLEET) for vm in FLEET]  # type: ignore[misc]
-        with world.followers.noted() as changed:
-            await world.followers.hide(news(11, Touched({"vm/vm-1"}, {"vm-1"}, set()), MOVED, *FLEET[1:]))
-            assert [world.followers.waits(interest) for interest in interests] == [True, True, False]
-            assert changed == {"vm-1"}
-            with world.followers.noted() as later:
-                assert later == {"vm-1"}
-            world.followers.show(11)
-            assert [world.followers.waits(interest) for interest in interests] == [False, False, False]
-
-    run(story())
-
-
 def test_who_leaves_is_not_waited_for() -> None:
     async def story() -> None:
         world = World()
         await world.followers.open(had_followers=False)
         gone = world.join("gone")
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         assert not await world.is_hidden(hiding)
         world.followers.leave("gone")
         assert await world.is_hidden(hiding)
@@ -306,7 +296,7 @@ def test_nobody_is_waited_for_when_no_vm_can_see_a_difference() -> None:
         world = World()
         await world.followers.open(had_followers=False)
         ear = world.join("one")
-        await world.followers.hide(news(11, Touched(set(), set(), set())))
+        await world.hide(news(11, Touched(set(), set(), set())))
         assert ear.heard == [11]
 
     run(story())
@@ -319,7 +309,7 @@ def test_who_cannot_be_told_is_still_waited_for() -> None:
         world = World()
         await world.followers.open(had_followers=False)
         deaf = world.join("deaf", error=ValueError("no"))
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         assert not await world.is_hidden(hiding)
         assert deaf.closed
         world.join("deaf", 11)
@@ -333,7 +323,7 @@ def test_who_listens_again_is_believed_only_what_it_has_hidden() -> None:
         world = World()
         await world.followers.open(had_followers=False)
         first = world.join("one")
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         assert not await world.is_hidden(hiding)
         world.join("one", 10)
         assert first.closed
@@ -349,9 +339,9 @@ def test_after_a_restart_no_change_is_shown_while_old_followers_may_answer() -> 
 
     async def story() -> None:
         world = World()
-        await world.followers.hide(news(11, Touched(set(), set(), set())))
+        await world.hide(news(11, Touched(set(), set(), set())))
         await world.followers.open(had_followers=True)
-        hiding = asyncio.create_task(world.followers.hide(news(12)))
+        hiding = asyncio.create_task(world.hide(news(12)))
         world.now += LEASE - 1
         assert not await world.is_hidden(hiding)
         world.now += 1
@@ -364,7 +354,7 @@ def test_after_a_restart_no_change_is_shown_while_old_followers_may_answer() -> 
 def test_if_a_start_itself_changes_something_the_doors_wait() -> None:
     async def story() -> None:
         world = World()
-        await world.followers.hide(news(11))
+        await world.hide(news(11))
         opening = asyncio.create_task(world.followers.open(had_followers=True))
         assert not await world.is_hidden(opening)
         world.now += LEASE
@@ -402,12 +392,12 @@ def test_a_stream_that_ends_before_it_was_let_to_answer_costs_nobody_anything() 
         await world.followers.open(had_followers=False)
         for life in ("dead", "listens again", "answers"):
             world.listen(life)
-        world.followers.beat("answers", 10)
+        world.followers.beat("answers", 10, 10)
         old, _ = world.ears["listens again"], world.listen("listens again")
         for life, ear in (("dead", world.ears["dead"]), ("listens again", old), ("answers", world.ears["answers"])):
             world.followers.ended(life, ear)
         assert list(world.followers.by_life) == ["listens again", "answers"]
-        hiding = asyncio.create_task(world.followers.hide(news(11)))
+        hiding = asyncio.create_task(world.hide(news(11)))
         assert not await world.is_hidden(hiding)
         assert not await world.is_hidden(hiding, ("listens again", 11))
         assert await world.is_hidden(hiding, ("answers", 11))
@@ -428,7 +418,7 @@ def test_a_node_that_leaves_the_others_waits_until_no_follower_has_a_right_from_
         with pytest.raises(Unavailable, match="about to stop"):
             world.join("late")
         with pytest.raises(Conflict):
-            world.followers.beat("frozen", 10)
+            world.followers.beat("frozen", 10, 10)
         world.followers.leave("goes")
         world.now += LEASE - 1
         assert not await world.is_hidden(leaving)
@@ -444,7 +434,94 @@ def test_a_follower_may_answer_no_longer_than_its_node() -> None:
 
     async def story() -> None:
         followers = Followers(10, Terms(LEASE), right=lambda: 7)
-        followers.join("one", ToldEar(), 10)
-        assert followers.beat("one", 10) == 7
+        followers.join("one", ToldEar(), 10, 10)
+        assert followers.beat("one", 10, 10) == 7
+
+    run(story())
+
+
+def test_what_is_told_and_not_shown_yet_is_known_to_who_joins() -> None:
+    """So it can be told of that too, if it concerns one of its VMs, and of no other change (N17)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        told = news(11, Touched({"vm/vm-1"}, {"vm-1"}, set()), MOVED, *FLEET[1:])
+        with world.followers.noted() as changed:
+            await world.followers.apply(told)
+            found = [world.followers.pending]
+            assert changed == {"vm-1"}
+            with world.followers.noted() as later:
+                assert later == {"vm-1"}
+            world.followers.show(11)
+            found.append(world.followers.pending)
+            assert found == [told, None]
+        for host, is_met in {"host-1": True, "host-2": True, "host-3": False}.items():
+            interest = Interest(lambda vm, host=host: vm.host == host, FLEET)  # type: ignore[misc]
+            assert interest.take(told.touched, told.state.fleet.vms) is is_met
+
+    run(story())
+
+
+def test_nothing_is_held_before_all_have_applied_it_and_nothing_shown_before_all_hold_it() -> None:
+    """While one is waited for, VMs are answered with what was before: nobody is asked to hide anything (N19)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        fine, dead = world.join("fine"), world.join("dead")
+        hiding = asyncio.create_task(world.hide(news(11)))
+        assert not await world.is_hidden(hiding)
+        for _ in range(LEASE // MICROS - 1):
+            world.now += MICROS
+            assert world.followers.beat("fine", 11, 10) == Terms(LEASE).right
+            assert not await world.is_hidden(hiding)
+        assert (fine.held, dead.held) == ([], [])
+        world.now += MICROS
+        world.followers.beat("fine", 11, 10)
+        assert not await world.is_hidden(hiding)
+        assert (fine.held, dead.closed) == ([11], True)
+        assert await world.is_hidden(hiding, ("fine", 11))
+
+    run(story())
+
+
+def test_nothing_is_held_while_one_may_have_died_since_it_applied_it() -> None:
+    """It gave no sign of life for a while: what is held would be dark until it is put out (N19)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        first, second = world.join("first"), world.join("second")
+        hiding = asyncio.create_task(world.hide(news(11)))
+        assert not await world.is_hidden(hiding)
+        world.followers.beat("first", 11, 10)
+        world.now += Terms(LEASE).fresh
+        world.followers.beat("second", 11, 10)
+        assert not await world.is_hidden(hiding)
+        assert first.held == second.held == []
+        world.followers.beat("first", 11, 10)
+        assert not await world.is_hidden(hiding)
+        assert first.held == second.held == [11]
+        assert await world.is_hidden(hiding, ("first", 11), ("second", 11))
+
+    run(story())
+
+
+def test_an_acknowledgement_that_comes_late_is_of_no_use_to_who_joined_again() -> None:
+    """It was put out, and what it acknowledges then is not what it owes now (S27)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        world.join("one")
+        world.now += LEASE
+        world.followers.leave("one")
+        await world.hide(news(11))
+        world.followers.show(11)
+        world.listen("one", 10)
+        assert world.followers.beat("one", 10, 10) == 0
+        assert world.followers.beat("one", 11, 10) == 0
+        assert world.followers.beat("one", 11, 11) == Terms(LEASE).right
 
     run(story())

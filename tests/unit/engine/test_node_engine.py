@@ -127,8 +127,11 @@ class KilledFollower:
     def __init__(self) -> None:
         self.is_out = asyncio.Event()
 
-    async def hide(self, news: News) -> None:
+    async def apply(self, news: News) -> None:
         await self.is_out.wait()
+
+    async def hold(self, position: int) -> None:
+        """It is out by then."""
 
     def show(self, position: int) -> None:
         """There is nobody to tell."""

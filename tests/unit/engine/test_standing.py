@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from duenotice.engine import membership as m
-from duenotice.engine.members import Appended, Changed, Head, Hid, Member, Shown, Sight
+from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, Member, Shown, Sight
 from duenotice.engine.membership import MEMBERS, NodePhase, Seen, Standing, Terms
 from duenotice.engine.standing import RULES, may_answer, step
 
@@ -20,15 +20,18 @@ def node(phase: NodePhase, **fields: Any) -> Standing:
     known: dict[str, Any] = {
         "known": 10,
         "folded": 10,
+        "said_applied": 10,
+        "held": 10,
         "said": 10,
         "revealed": 10,
+        "may_hold": 10,
         "may_show": 10,
         "next_call": NOW + 1,
     }
     leads: dict[str, Any] = {
         "epoch": 3,
         "leader": "me" if phase is NodePhase.LEADING else "you",
-        "others": {"you": Seen(5, NOW - 10, 10)},
+        "others": {"you": Seen(5, NOW - 10, 10, 10, NOW - 10)},
     }
     return Standing("me", TERMS, phase)._replace(**{**known, **leads, **fields})
 
@@ -51,7 +54,9 @@ FOLLOWING, LEADING, LEAVING, ENDED = NodePhase.FOLLOWING, NodePhase.LEADING, Nod
 
 
 LONG_AGO = NOW - m.PROMPT - 1
-HID_LONG_AGO: dict[str, Any] = {"known": 12, "folded": 12, "said": 12, "said_at": LONG_AGO}
+APPLIED: dict[str, Any] = {"known": 12, "folded": 12, "said_applied": 12}
+HELD: dict[str, Any] = {**APPLIED, "may_hold": 12, "held": 12, "said": 12}
+HID_LONG_AGO: dict[str, Any] = {**HELD, "said_at": LONG_AGO}
 
 
 class Row(NamedTuple):
@@ -69,7 +74,7 @@ BEATING = {**CALLED, "at_beat": (3, 10, 10, NOW)}
 PROVING = {"prove_since": NOW, "reading": 10}
 NEW = Standing("me", TERMS)
 LOST = (3, 10, 12, NOW - 500)
-SILENT = {"you": Seen(5, NOW - TERMS.lease, 10)}
+SILENT = {"you": Seen(5, NOW - TERMS.lease, 10, 10, NOW - TERMS.lease)}
 
 ROWS = [
     # --- before it is a member ---
@@ -100,9 +105,9 @@ ROWS = [
     ),
     Row(
         "all is read: it joins",
-        node(READING, folded=4, said=4, revealed=0, reading=10),
+        node(READING, folded=4, said_applied=4, held=4, said=4, revealed=0, reading=10),
         m.Folded(10),
-        {"phase": JOINING, "folded": 10, "said": 10, "reading": 0, **CALLED},
+        {"phase": JOINING, "folded": 10, "said_applied": 10, "held": 10, "said": 10, "reading": 0, **CALLED},
         (m.Join(10),),
     ),
     Row(
@@ -120,6 +125,8 @@ ROWS = [
             "phase": JOINING,
             "known": 11,
             "folded": 11,
+            "said_applied": 11,
+            "held": 11,
             "said": 11,
             "may_show": 10,
             "answers_from": 11,
@@ -133,7 +140,7 @@ ROWS = [
         "what it wrote itself counts as read",
         node(READING, known=11),
         m.Wrote(11),
-        {"phase": JOINING, "folded": 11, "said": 11, **CALLED},
+        {"phase": JOINING, "folded": 11, "said_applied": 11, "held": 11, "said": 11, **CALLED},
         (m.Join(11),),
     ),
     Row("a failed read is tried again", node(READING, known=12), m.TimePassed(), {"reading": 12}, (m.Read(12),)),
@@ -176,6 +183,7 @@ ROWS = [
                 m.HasRead(12),
                 {"below": (12, NOW + 2 * TERMS.lease)},
             ),
+            Row("what it held before is held", node(phase, known=12, reading=12, holding=10), m.Held(9), {}),
             Row("it waits for them again", node(phase, below=(12, NOW + 1)), m.HasRead(12), {}),
         ]
     ],
@@ -324,11 +332,43 @@ ROWS = [
                 f"{phase.value}: somebody has hidden",
                 node(phase),
                 m.HeardFromStore(Hid("you", 12)),
-                {"others": {"you": Seen(5, NOW - 10, 12)}},
+                {"others": {"you": Seen(5, NOW - 10, 12, 10, NOW)}},
+            ),
+            Row(
+                f"{phase.value}: somebody has applied",
+                node(phase),
+                m.HeardFromStore(Applied("you", 12)),
+                {"others": {"you": Seen(5, NOW - 10, 10, 12, NOW)}},
+            ),
+            Row(
+                f"{phase.value}: all have applied it: it holds it, and nothing else is read or shown for that (N19)",
+                node(phase, **APPLIED),
+                m.HeardFromStore(Hold(12)),
+                {"may_hold": 12, "holding": 12},
+                (m.HoldUpTo(12),),
+            ),
+            Row(
+                f"{phase.value}: it holds it once",
+                node(phase, **APPLIED, holding=12),
+                m.HeardFromStore(Hold(12)),
+                {"may_hold": 12},
+            ),
+            Row(
+                f"{phase.value}: what it has not read yet is read first",
+                node(phase),
+                m.HeardFromStore(Hold(12)),
+                {"known": 12, "may_hold": 12, "reading": 12},
+                (m.Read(12),),
+            ),
+            Row(
+                f"{phase.value}: if it has read more, it waits until all hold that",
+                node(phase, **APPLIED),
+                m.HeardFromStore(Hold(11)),
+                {"may_hold": 11},
             ),
             Row(
                 f"{phase.value}: what is hidden may be shown",
-                node(phase, known=12, folded=12, said=12, may_show=10),
+                node(phase, **HELD),
                 m.HeardFromStore(Shown(12)),
                 {"may_show": 12, "revealed": 12},
                 (m.Reveal(12),),
@@ -342,10 +382,21 @@ ROWS = [
             ),
             Row(
                 f"{phase.value}: nothing is shown if more is stored, which may have a longer notice (S2)",
-                node(phase, known=13, folded=12, said=12, may_show=10, reading=13),
+                node(phase, **{**HELD, "known": 13, "reading": 13}, said_at=LONG_AGO),
                 m.HeardFromStore(Shown(12)),
-                {"may_show": 12},
+                {"may_show": 12} if phase is LEADING else {},
+                () if phase is LEADING else (m.Look(),),
             ),
+            *[
+                Row(
+                    f"{phase.value}: but what it held a moment ago is, as it comes in time and would wait for the rest",
+                    node(phase, **{**HELD, "known": 13}, said_at=LONG_AGO + 1),
+                    m.HeardFromStore(Shown(12)),
+                    {"may_show": 12, "revealed": 12, "reading": 13},
+                    (m.Reveal(12), m.Read(13)),
+                )
+                for _ in range(phase is not LEADING)
+            ],
             Row(
                 f"{phase.value}: news may be late, and by now a longer notice may be stored: it looks first (S2)",
                 node(phase, **HID_LONG_AGO),
@@ -360,7 +411,7 @@ ROWS = [
                     m.Looked(
                         sight("you", member("me", hidden=12), member("you", beat), position=12, shown=12), LONG_AGO
                     ),
-                    {"others": {"you": Seen(beat, NOW, 10)}, **changes},
+                    {"others": {"you": Seen(beat, NOW, 10, 10, NOW)}, **changes},
                     actions,
                 )
                 for beat, doubt, changes, actions in (
@@ -373,7 +424,7 @@ ROWS = [
             ],
             Row(
                 f"{phase.value}: nothing is shown that is only part of what is folded",
-                node(phase, known=12, folded=12, said=12, may_show=10),
+                node(phase, **HELD, said_at=NOW),
                 m.HeardFromStore(Shown(11)),
                 {"may_show": 11},
             ),
@@ -390,7 +441,7 @@ ROWS = [
                 f"{phase.value}: a new beat of another, by our own clock (N04)",
                 node(phase),
                 m.Looked(sight("me" if phase is LEADING else "you", member("me"), member("you", beat=6))),
-                {"others": {"you": Seen(6, NOW, 10)}},
+                {"others": {"you": Seen(6, NOW, 10, 10, NOW)}},
             ),
             Row(
                 f"{phase.value}: another replaces us (N03)",
@@ -417,11 +468,25 @@ ROWS = [
         for phase in (FOLLOWING, LEAVING)
         for row in [
             Row(
-                f"{phase.value}: it says what it has hidden (N06)",
+                f"{phase.value}: it says what it has applied, and shows what was before (N19)",
                 node(phase, known=12, reading=12),
                 m.Folded(12),
-                {"folded": 12, "reading": 0, "said": 12},
+                {"folded": 12, "reading": 0, "said_applied": 12},
+                (m.SayApplied(12),),
+            ),
+            Row(
+                f"{phase.value}: it says what it holds (N06)",
+                node(phase, **APPLIED, may_hold=12, holding=12),
+                m.Held(12),
+                {"held": 12, "said": 12},
                 (m.SayHidden(12),),
+            ),
+            Row(
+                f"{phase.value}: of what it does not answer with yet it holds all that it has read (N07)",
+                node(phase, known=12, reading=12, answers_from=12, revealed=0, may_show=9),
+                m.Folded(12),
+                {"folded": 12, "reading": 0, "said_applied": 12, "held": 12, "said": 12},
+                (m.SayApplied(12), m.SayHidden(12)),
             ),
             Row(
                 f"{phase.value}: what is not there any more is not read again and again (N14)",
@@ -431,25 +496,25 @@ ROWS = [
                     "known": 12,
                     "folded": 12,
                     "reading": 0,
-                    "said": 12,
+                    "said_applied": 12,
                     "must_fold": 12,
                     "may_show": 10,
                 },
-                (m.SayHidden(12),),
+                (m.SayApplied(12),),
             ),
             Row(
-                f"{phase.value}: what it wrote while it led is hidden too",
+                f"{phase.value}: what it wrote while it led is applied too",
                 node(phase),
                 m.Wrote(12),
-                {"known": 12, "folded": 12, "said": 12},
-                (m.SayHidden(12),),
+                {"known": 12, "folded": 12, "said_applied": 12},
+                (m.SayApplied(12),),
             ),
             Row(
                 f"{phase.value}: what got lost is said again",
                 node(phase),
                 m.Looked(sight("you", member("me", hidden=8), member("you"))),
                 {},
-                (m.SayHidden(10),),
+                (m.SayApplied(10), m.SayHidden(10)),
             ),
             Row(f"{phase.value}: a call failed", node(phase), m.CallBroke(m.SayHidden(10)), {}),
         ]
@@ -482,7 +547,7 @@ ROWS = [
     ),
     Row(
         "not quite a lease",
-        node(FOLLOWING, others={"you": Seen(5, NOW - TERMS.lease + 1, 10)}),
+        node(FOLLOWING, others={"you": Seen(5, NOW - TERMS.lease + 1, 10, 10, NOW)}),
         m.Looked(sight("you")),
         {},
     ),
@@ -505,28 +570,73 @@ ROWS = [
     Row("it goes", node(FOLLOWING), m.Stop(), {"phase": LEAVING}),
     # --- leading ---
     Row(
-        "what all others have hidden is shown",
-        node(LEADING, others={"you": Seen(5, NOW, 12), "else": Seen(1, NOW, 12)}),
+        "what all others have applied is to be held by all (N19)",
+        node(LEADING, others={"you": Seen(5, NOW, 10, 12), "else": Seen(1, NOW, 12)}),
         m.Wrote(12),
-        {"known": 12, "folded": 12, "wanted": 12, "showing": 12},
-        (m.ShowUpTo(3, 12),),
+        {"known": 12, "folded": 12, "wanted": 12, "asking": 12},
+        (m.AskToHold(3, 12),),
     ),
     Row(
-        "not before all have hidden it",
-        node(LEADING, others={"you": Seen(5, NOW, 12), "else": Seen(1, NOW, 11)}),
+        "not before all have applied it",
+        node(LEADING, others={"you": Seen(5, NOW, 10, 12), "else": Seen(1, NOW, 10, 11)}),
         m.Wrote(12),
         {"known": 12, "folded": 12, "wanted": 12},
     ),
     Row(
+        "nor while one may have died since: what is held would be dark for a lease (N19)",
+        node(LEADING, others={"you": Seen(5, NOW - TERMS.fresh - 1, 10, 12), "else": Seen(1, NOW, 10, 12)}),
+        m.Wrote(12),
+        {"known": 12, "folded": 12, "wanted": 12},
+    ),
+    Row(
+        "the last one has applied it",
+        node(LEADING, known=12, folded=12, wanted=12, others={"you": Seen(5, NOW - TERMS.lease + 1, 10)}),
+        m.HeardFromStore(Applied("you", 12)),
+        {"others": {"you": Seen(5, NOW - TERMS.lease + 1, 10, 12, NOW)}, "asking": 12},
+        (m.AskToHold(3, 12),),
+    ),
+    Row(
+        "all are asked to hold it: so does the leader",
+        node(LEADING, known=12, folded=12, wanted=12, asking=12),
+        m.Asking(12, ()),
+        {"asking": 0, "may_hold": 12, "holding": 12},
+        (m.HoldUpTo(12),),
+    ),
+    Row(
+        "somebody has joined since we looked, and has not applied it",
+        node(LEADING, known=12, folded=12, wanted=12, asking=12, others={"you": Seen(5, NOW, 10, 12)}),
+        m.Asking(12, ("new", "you")),
+        {"asking": 0, "others": {"you": Seen(5, NOW, 10, 11), "new": Seen(-1, NOW, 0)}},
+    ),
+    Row(
+        "asking to hold failed",
+        node(LEADING, known=12, folded=12, wanted=12, asking=12, others={}),
+        m.CallBroke(m.AskToHold(3, 12)),
+        {"asking": 0},
+    ),
+    Row(
+        "what all others have hidden is shown when the leader has, too",
+        node(LEADING, known=12, folded=12, wanted=12, may_hold=12, holding=12, others={"you": Seen(5, NOW, 12)}),
+        m.Held(12),
+        {"held": 12, "showing": 12},
+        (m.ShowUpTo(3, 12),),
+    ),
+    Row(
+        "not before all have hidden it",
+        node(LEADING, known=12, folded=12, wanted=12, may_hold=12, holding=12, others={"you": Seen(5, NOW, 11)}),
+        m.Held(12),
+        {"held": 12},
+    ),
+    Row(
         "the last one has hidden it",
-        node(LEADING, known=12, folded=12, wanted=12, others={"you": Seen(5, NOW, 10)}),
+        node(LEADING, **HELD, wanted=12, others={"you": Seen(5, NOW, 10)}),
         m.HeardFromStore(Hid("you", 12)),
-        {"others": {"you": Seen(5, NOW, 12)}, "showing": 12},
+        {"others": {"you": Seen(5, NOW, 12, 0, NOW)}, "showing": 12},
         (m.ShowUpTo(3, 12),),
     ),
     Row(
         "it is asked for once",
-        node(LEADING, known=12, folded=12, wanted=12, showing=12, others={}),
+        node(LEADING, **HELD, wanted=12, showing=12, others={}),
         m.TimePassed(),
         {},
     ),
@@ -544,7 +654,7 @@ ROWS = [
     ),
     Row(
         "shown",
-        node(LEADING, known=12, folded=12, wanted=12, showing=12),
+        node(LEADING, **HELD, wanted=12, showing=12),
         m.Showing(12, ()),
         {"showing": 0, "may_show": 12, "revealed": 12},
         (m.Reveal(12),),
@@ -566,36 +676,36 @@ ROWS = [
         "nobody waits for who is gone",
         node(LEADING, known=12, folded=12, wanted=12),
         m.MemberGone("you"),
-        {"others": {}, "showing": 12},
-        (m.ShowUpTo(3, 12),),
+        {"others": {}, "asking": 12},
+        (m.AskToHold(3, 12),),
     ),
     Row(
         "deposed",
         node(LEADING, wanted=10),
         m.WasDeposed(),
         {"phase": FOLLOWING, "leader": ""},
-        (m.Follow(), m.Look(), m.SayHidden(10)),
+        (m.Follow(), m.Look(), m.SayApplied(10), m.SayHidden(10)),
     ),
     Row(
         "it sees that another leads",
         node(LEADING),
         m.Looked(sight("you", epoch=4)),
         {"phase": FOLLOWING, "epoch": 4, "leader": "you"},
-        (m.Follow(), m.Look(), m.SayHidden(10)),
+        (m.Follow(), m.Look(), m.SayApplied(10), m.SayHidden(10)),
     ),
     Row(
         "it hands over, and does not take it back at once",
         node(LEADING),
         m.HandOver(),
         {"phase": FOLLOWING, "leader": "", "no_lead_before": NOW + TERMS.lease},
-        (m.Follow(), m.Resign(), m.SayHidden(10)),
+        (m.Follow(), m.Resign(), m.SayApplied(10), m.SayHidden(10)),
     ),
     Row(
         "it goes: another leads at once",
         node(LEADING),
         m.Stop(),
         {"phase": LEAVING, "leader": "", "no_lead_before": NOW + TERMS.lease},
-        (m.Follow(), m.Resign(), m.SayHidden(10)),
+        (m.Follow(), m.Resign(), m.SayApplied(10), m.SayHidden(10)),
     ),
     # --- no longer a member ---
     Row(
@@ -688,6 +798,8 @@ EXAMPLES: dict[type, m.Message] = {
     m.Folded: m.Folded(99),
     m.HasRead: m.HasRead(99),
     m.Wrote: m.Wrote(99),
+    m.Held: m.Held(99),
+    m.Asking: m.Asking(99, ()),
     m.Showing: m.Showing(99, ()),
     m.MemberGone: m.MemberGone("you"),
     m.HeardFromStore: m.HeardFromStore(Appended(99)),

@@ -62,7 +62,7 @@ def _handler(node: ScriptedNode) -> type[BaseHTTPRequestHandler]:
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             node.joined.set()
-            line: f.Line | None = f.Hello(node.position, LEASE)
+            line: f.Line | None = f.Hello(node.position, LEASE, node.position)
             while line is not None:
                 said = msgspec.json.encode(line) + b"\n"
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(said), said))

@@ -62,11 +62,11 @@ def test_what_a_backup_should_have_lacks_the_keys(database: Database) -> None:
 
 
 def test_tables_of_the_version_before_are_brought_up_to_date(database: Database) -> None:
-    """Nothing that was there changes; a node of that version would go on."""
+    """Nothing that was there changes. Nodes of that version do not go on: they do not know that changes are held."""
     with psycopg.connect(database.url, autocommit=True) as line:
         line.execute(files(duenotice.journal).joinpath("postgres_tables_1.sql").read_bytes())
         ((cluster,),) = line.execute("SELECT cluster FROM duenotice.about").fetchall()
     after = prepared(database.url)
-    assert (after.version, after.readable_from, after.cluster) == (2, 1, cluster)
+    assert (after.version, after.readable_from, after.cluster) == (3, 3, cluster)
     with closing(PostgresSecrets(database.url)) as store:
         assert store.change(lambda text: text + "x") == "x"

@@ -1,0 +1,44 @@
+-- Version 3: members apply a change first, and hide what it touches when they are asked to (N19). A node of an older
+-- version would hide at once and never say that it has applied: so it cannot use these tables.
+
+ALTER TABLE duenotice.head ADD COLUMN hold bigint NOT NULL DEFAULT 0; -- up to where members are asked to hide
+ALTER TABLE duenotice.nodes ADD COLUMN applied bigint NOT NULL DEFAULT 0;
+UPDATE duenotice.head SET hold = shown;
+UPDATE duenotice.nodes SET applied = hidden;
+
+CREATE OR REPLACE FUNCTION duenotice.sight() RETURNS json LANGUAGE sql VOLATILE AS $$
+    SELECT json_build_array(
+        (SELECT json_build_array(position, shown, epoch, leader, steady, hold) FROM duenotice.head),
+        (SELECT coalesce(
+            json_agg(json_build_array(life, node, url, version, beat, hidden, replaced, applied) ORDER BY number), '[]')
+            FROM duenotice.nodes WHERE joined))
+$$;
+
+CREATE FUNCTION duenotice.apply(a_life text, a_position bigint) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE is_joined boolean;
+BEGIN
+    PERFORM FROM duenotice.head FOR UPDATE;
+    SELECT joined INTO is_joined FROM duenotice.nodes WHERE life = a_life;
+    IF is_joined IS NULL THEN RETURN '"replaced"'; END IF;
+    IF NOT is_joined THEN RETURN '"not-member"'; END IF;
+    IF a_position > (SELECT position FROM duenotice.head) THEN RETURN '"rewound"'; END IF;
+    UPDATE duenotice.nodes SET applied = greatest(applied, a_position) WHERE life = a_life;
+    PERFORM pg_notify('duenotice', 'applied ' || a_position || ' ' || a_life);
+    RETURN 'true';
+END $$;
+
+CREATE FUNCTION duenotice.hold(a_life text, an_epoch bigint, a_position bigint) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE missing json;
+BEGIN
+    PERFORM FROM duenotice.head WHERE leader = a_life AND epoch = an_epoch FOR UPDATE;
+    IF NOT FOUND THEN RETURN '"deposed"'; END IF;
+    IF a_position > (SELECT position FROM duenotice.head) THEN RETURN '"rewound"'; END IF;
+    SELECT json_agg(life ORDER BY number) INTO missing
+        FROM duenotice.nodes WHERE joined AND greatest(applied, hidden) < a_position AND life <> a_life;
+    IF missing IS NOT NULL THEN RETURN missing; END IF;
+    UPDATE duenotice.head SET hold = greatest(hold, a_position);
+    PERFORM pg_notify('duenotice', 'hold ' || a_position);
+    RETURN '[]';
+END $$;
+
+UPDATE duenotice.about SET version = 3, readable_from = 3;
