@@ -1,6 +1,6 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from starlette.applications import Starlette
@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from duenotice.clock import boot_micros
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.ticker import Ticker
@@ -32,6 +33,7 @@ from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
+from duenotice.operator_api.node_troubles import Trouble, troubles
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.pasts import Pasts
@@ -64,8 +66,15 @@ class OperatorApi:
     ) -> None:
         self.feed, self.gate = Feed(engine), Gate(lambda: engine.state.tokens.values())
         self._nodes, self._answers = nodes, KeptAnswers(engine.answered)
+        followers = followers or Followers(engine.state.position)
+        follow = FollowCalls(engine, followers)
+        way = None if nodes is None else nodes.way
+
+        def found() -> Iterator[Trouble]:
+            return troubles(engine, followers, follow.places.readers(), way, boot_micros())
+
         self.calls: list[Call] = [
-            *Probes(engine, fleet_problem).calls(),
+            *Probes(engine, fleet_problem, found).calls(),
             *_vms(engine, silent_for),
             *VmFaults(engine, faults).calls(),
             *_in_numbers(engine, self.feed, fleet_problem),
@@ -73,8 +82,9 @@ class OperatorApi:
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
-            *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
-            *_about_nodes(engine, node, nodes),
+            *follow.calls(),
+            *NodeList(engine, node, followers, follow.places.readers, found).calls(),
+            *(() if nodes is None else nodes.calls()),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
 
@@ -181,11 +191,6 @@ def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasu
     """What has happened, and how much."""
     past = (call for kind in (Timelines, Pasts, EventTables) for call in kind(engine).calls())
     return [*past, *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
-
-
-def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:
-    """What operators ask about nodes, and what nodes ask each other, if there are several."""
-    return [*NodeList(engine, name).calls(), *(() if nodes is None else nodes.calls())]
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

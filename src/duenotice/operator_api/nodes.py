@@ -95,7 +95,7 @@ class Nodes:
     """The calls about nodes, and the way to the one that leads."""
 
     def __init__(self, engine: NodeEngine, way: WayToLeader | None = None) -> None:
-        self._engine, self._way = engine, way or WayToLeader()
+        self._engine, self.way = engine, way or WayToLeader()
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -156,7 +156,7 @@ class Nodes:
         headers = {name: request.headers[name] for name in _SENT_HEADERS if name in request.headers}
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers[PASSED] = self._engine.seat.identity.node
-        answer = await self._way.sent(leader, path, request.method, await request.body(), headers)
+        answer = await self.way.sent(leader, path, request.method, await request.body(), headers)
         await self._engine.reach(int(answer.headers.get(POSITION.lower(), "0")))
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return Response(answer.body, answer.status, {**kept, NODE: leader.node})
