@@ -166,6 +166,7 @@ def test_a_database_that_is_away_is_named_and_nobody_else_is_blamed(pair: Nodes)
     assert "[-]leader is not known: this node does not reach the database" in screens["readyz"]
     assert "[+]leader" not in screens["readyz"]
     assert "silent" not in screens["node list"] + screens["console"]
+    assert "a led when this node reached the database last." in screens["console"]
     for line in pair.lines.values():
         line.mend()
     wait_until(lambda: "[-]" not in pair.screens("b")["readyz"])

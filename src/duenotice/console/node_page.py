@@ -38,4 +38,5 @@ class NodePage:
             every="" if seen.lease is None else REFRESH_MILLISECONDS,
             seen=seen,
             colours=COLOURS,
+            is_cut_off=any(node.state == "cut-off" for node in seen.items),
         )

@@ -104,9 +104,12 @@ class NodeList:
 
     def _seen(self, standing: Standing, member: Member, is_away: bool, now: int) -> o.NodeSeen:
         silence = None if is_away else silence_of(standing, member, now)
+        state = state_of(standing, member, silence, own=silence_of_own(standing, now))
+        if state == "unknown":
+            silence = None
         return o.NodeSeen(
             name=member.node,
-            state=state_of(standing, member, silence, own=silence_of_own(standing, now)),
+            state=state,
             leads=member.life == standing.leader,
             lag=lag_of(standing, member),
             silent_for=None if silence is None else _rounded(silence),

@@ -106,6 +106,7 @@ def _of_members(seat: Seat, now: int) -> Iterator[Trouble]:
     standing, sight = seat.standing, seat.sight
     names = {member.life: member.node for member in (() if sight is None else sight.members)}
     behind = set(nodes_behind(standing)) if _waits(seat, now) else set()
+    names.pop(standing.life, None)  # what holds us back are our own followers, and they are named
     for life, name in names.items():
         seen = standing.others.get(life)
         silence = 0 if seen is None else max(0, now - seen.since)
@@ -132,11 +133,10 @@ def _of_readers(engine: Engine, followers: Followers, readers: Readers, now: int
 
 
 def nodes_behind(standing: Standing) -> Sequence[str]:
-    """The lives of the nodes that have not hidden what is stored and not shown yet."""
+    """The lives of the other nodes that have not hidden what is stored and not shown yet."""
     if standing.may_show >= standing.known:
         return ()
-    late = [life for life, seen in standing.others.items() if seen.hidden < standing.known]
-    return [*late, *([standing.life] if standing.folded < standing.known else [])]
+    return [life for life, seen in standing.others.items() if seen.hidden < standing.known]
 
 
 def _waits(seat: Seat, now: int) -> bool:

@@ -14,7 +14,9 @@ class NodeSeen(AnswerBody, frozen=True):
     state: NodeState
     leads: bool
     lag: Annotated[Count, Meta(description="Records that it has not taken in yet")]
-    silent_for: Annotated[Seconds | None, Meta(description="Seconds since its last beat; null when it is not there")]
+    silent_for: Annotated[
+        Seconds | None, Meta(description="Seconds since its last beat; null when it is not there or not known")
+    ]
     lease_left: Annotated[Seconds | None, Meta(description="Seconds that it may answer VMs without a new beat")]
     version: str
     alive_since: Annotated[Moment | None, Meta(description="When its process began, in the time of this service")]
