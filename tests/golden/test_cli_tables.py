@@ -64,6 +64,7 @@ zone = "2"
 READ, DO, DATA = "reads", "does", "prints data"
 STORY = (
     (READ, "node list"),
+    (READ, "node readers"),
     (READ, "clock show"),
     (READ, "fleet show"),
     (READ, "fleet apply {other} --dry-run"),

@@ -13,7 +13,7 @@ from duenotice.domain.fleet_file import file_of
 from duenotice.domain.last_applied import HOST, VM, by_key, difference, is_away, some_of
 from duenotice.domain.transitions import GroupsPut, HostsPut, VmsPut
 from duenotice.engine.engine import SELF, Engine, Records
-from duenotice.errors import DuenoticeError, InvariantBroken, Misconfigured, reason
+from duenotice.errors import DuenoticeError, InvariantBroken, Misconfigured, Unavailable, reason
 from duenotice.wire.fleet_toml import read_fleet
 
 KEPT = "The last good fleet is served. Fix the file and send SIGHUP."
@@ -44,28 +44,37 @@ class FleetFile:
         self._path, self._engine, self._node, self._others = path, engine, node, others
 
     async def begin(self) -> None:
-        """At the start: without a fleet in the journal a bad file is an error; else VMs are answered as before."""
+        """At the start: without a fleet in the journal a bad file is an error; else VMs are answered as before.
+
+        A node among others tries again when no other node leads: its file must not be forgotten.
+        """
         try:
-            await self.apply()
-        except DuenoticeError:
+            await self._apply()
+        except DuenoticeError as error:
+            if isinstance(error, Unavailable) and self._node:
+                raise
+            self._refuse(error)
             if not self._engine.state.fleet.digest or self._engine.broken is not None:
                 raise
 
     async def apply(self) -> None:
         """Apply what it says newly (N21); a file that cannot be applied is reported and changes nothing."""
+        try:
+            await self._apply()
+        except DuenoticeError as error:
+            self._refuse(error)
+            raise
+
+    async def _apply(self) -> None:
         if not self._path:
             return
         before = self._engine.state.fleet.last_applied.get(self._node)
         records: Records = ()
-        try:
-            asked = await asyncio.to_thread(self._asked, before)
-            now = await asyncio.to_thread(file_of, asked[0]) if asked else before
-            if asked:
-                records = await self._engine.submit(asked[0], SELF)
-                self._engine.free(asked)
-        except DuenoticeError as error:
-            self._refuse(error)
-            raise
+        asked = await asyncio.to_thread(self._asked, before)
+        now = await asyncio.to_thread(file_of, asked[0]) if asked else before
+        if asked:
+            records = await self._engine.submit(asked[0], SELF)
+            self._engine.free(asked)
         self.problem = None
         if now is not None:
             await asyncio.to_thread(self._warn, before, now, records)

@@ -5,7 +5,9 @@ import click
 from duenotice.cli.arguments import Noun
 from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
-from duenotice.cli.views import NODES
+from duenotice.cli.views import NODES, READERS
+
+URGENT = ("database", "leader")
 
 
 @click.group(cls=Noun)
@@ -18,9 +20,22 @@ def node() -> None:
 def list_nodes(session: Session) -> None:
     """List nodes, as the one that is asked sees them.
 
-    A node that is down is shown until it is back. One that was stopped on purpose is not shown.
+    A node that is down is shown until it is back. One that was stopped on purpose is not shown. Below are the followers
+    and workers of the asked node, and what is wrong.
     """
     seen = session.client.nodes()
     session.show(seen.items, NODES)
-    if session.output == "table" and not seen.leader:
-        tell("No node leads right now: nothing can be changed.", fg="yellow")
+    if session.output == "table":
+        if seen.readers:
+            tell("")
+            session.show(seen.readers, READERS)
+        for trouble in seen.troubles:
+            since = "" if trouble.lasts is None else f" For {trouble.lasts:.0f} s."
+            tell(f"{trouble.what}{since} {trouble.hint}", fg="red" if trouble.about in URGENT else "yellow")
+
+
+@node.command("readers", epilog="Example: duenotice node readers")
+@talks
+def list_readers(session: Session) -> None:
+    """List the followers and workers of the node that is asked."""
+    session.show(session.client.nodes().readers, READERS)

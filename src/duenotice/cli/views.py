@@ -261,3 +261,15 @@ NODES = TableView(
     ),
     "No nodes.",
 )
+READERS = TableView(
+    "name",
+    (
+        TableColumn("TOKEN", "name", "name"),
+        TableColumn("KIND", "kind"),
+        TableColumn("STATE", "state", "state"),
+        TableColumn("HOST", "host"),
+        TableColumn("ONLY", "only"),
+        TableColumn("SILENT FOR", "silent_for", "seconds"),
+    ),
+    "No followers and no workers.",
+)

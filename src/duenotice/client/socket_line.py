@@ -1,5 +1,6 @@
 """A connection over a plain or a TLS socket, for programs without an event loop: carries talks and decides nothing."""
 
+import math
 import socket
 import time
 from contextlib import suppress
@@ -17,9 +18,13 @@ class SocketLine:
     """A connection that does what a talk says, and waits for it."""
 
     def __init__(
-        self, address: Address, source: tuple[str, int] | None = None, tls: "SSLContext | None" = None
+        self,
+        address: Address,
+        source: tuple[str, int] | None = None,
+        tls: "SSLContext | None" = None,
+        connect_within: float = math.inf,
     ) -> None:
-        self._address = address
+        self._address, self._connect_within = address, connect_within
         self._source = source
         self._tls = tls
         self._socket: socket.socket | None = None
@@ -61,7 +66,14 @@ class SocketLine:
         if reuse and self._is_quiet():
             return True
         self.close()
-        self._socket = socket.create_connection(self._address, left(deadline), self._source)
+        seconds = left(deadline)
+        try:
+            self._socket = socket.create_connection(self._address, min(seconds, self._connect_within), self._source)
+        except TimeoutError:
+            if seconds <= self._connect_within:
+                raise
+            # Not the time for an answer: a machine that is gone does not even refuse.
+            raise ConnectionError(f"no connection within {self._connect_within:g} s") from None
         if self._tls is not None:
             self._socket.settimeout(left(deadline))
             self._socket = self._tls.wrap_socket(self._socket, server_hostname=self._address.host)

@@ -14,6 +14,10 @@ COLOURS = {
     "starting": "running",
     "replaced": "degraded",
     "down": "failed",
+    "cut-off": "failed",
+    "unknown": "degraded",
+    "answers": "fine",
+    "behind": "scheduled",
 }
 """The colour of each state, by the name of a state that has this colour on all pages."""
 
@@ -34,5 +38,5 @@ class NodePage:
             every="" if seen.lease is None else REFRESH_MILLISECONDS,
             seen=seen,
             colours=COLOURS,
-            away=[node.name for node in seen.items if node.state in ("down", "silent")],
+            is_cut_off=any(node.state == "cut-off" for node in seen.items),
         )

@@ -133,6 +133,8 @@ class Followers:
         self.by_life: dict[str, Follower] = {}
         self._right = right or (lambda: terms.right)
         self._now = now
+        self.describe: Callable[[str], dict[str, str]] = lambda life: {"follower": life}
+        """How the log calls a follower."""
         self._quiet_until = 0
         self._is_open = self._has_changed = self._is_over = False
         self._is_seen = False
@@ -210,6 +212,10 @@ class Followers:
         follower = self.by_life.get(life)
         if follower is not None and follower.ear is ear and not follower.is_granted:
             self.leave(life)
+
+    def behind(self) -> list[str]:
+        """The lives that hold back a change: they have not hidden what they were told."""
+        return [life for life, each in self.by_life.items() if each.hidden < self.told != self.shown]
 
     def put_out_silent(self) -> None:
         """Those that were silent for a lease may not answer any more."""
@@ -337,7 +343,7 @@ class Followers:
         now = self._now()
         for life, follower in list(self.by_life.items()):
             if self._is_silent(follower, now):
-                report("warning", "a follower was put out", action="follower-out", follower=life)
+                report("warning", "a follower was put out", action="follower-out", **self.describe(life))
                 self.leave(life)
         return now
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from duenotice.clock import Instant, boot_micros
+from duenotice.clock import MICROS, Instant, boot_micros
 from duenotice.domain.commands import MarkClock, Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
@@ -107,8 +107,13 @@ class NodeEngine(PassingEngine):
         await self._close()
 
     async def caught_up(self) -> None:
-        """Wait until all that this node has read is shown: others may show it already. Not for ever."""
-        await self.reach(self.seat.standing.folded)
+        """Wait until all that this node has read is shown: others may show it already. Not for ever.
+
+        While somebody holds back a change, nobody shows it; who looks why must not wait for it at each question (N23).
+        """
+        behind_since = self.seat.behind_since
+        if not behind_since or self._boot_now() - behind_since < self.patience * MICROS:
+            await self.reach(self.seat.standing.folded)
 
     async def _look_after_journal(self) -> None:
         async with self._turn:

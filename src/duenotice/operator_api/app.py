@@ -1,7 +1,7 @@
 """The operator's REST API as one ASGI application, made from the table of its calls."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from duenotice.bounds import CallBounds, body_of
+from duenotice.clock import boot_micros
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.ticker import Ticker
@@ -35,6 +36,7 @@ from duenotice.operator_api.hosts import Hosts
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
+from duenotice.operator_api.node_troubles import Trouble, troubles
 from duenotice.operator_api.nodes import Nodes
 from duenotice.operator_api.openapi import openapi_call
 from duenotice.operator_api.pasts import Pasts
@@ -74,8 +76,15 @@ class OperatorApi:
         )
         self._engine, self._nodes, self._answers = engine, nodes, KeptAnswers(engine.answered)
         self._large = asyncio.Lock()
+        followers = followers or Followers(engine.state.position)
+        follow = FollowCalls(engine, followers)
+        way = None if nodes is None else nodes.way
+
+        def found() -> Iterator[Trouble]:
+            return troubles(engine, followers, follow.places.readers(), way, boot_micros())
+
         self.calls: list[Call] = [
-            *Probes(engine, fleet_problem).calls(),
+            *Probes(engine, fleet_problem, found).calls(),
             *_vms(engine, silent_for),
             *VmFaults(engine, faults).calls(),
             *_in_numbers(engine, self.feed, fleet_problem),
@@ -83,8 +92,9 @@ class OperatorApi:
             *Clocks(engine, ticker).calls(),
             *_admitted(engine, azure),
             *_reports(engine, self.feed, pushes),
-            *FollowCalls(engine, followers or Followers(engine.state.position)).calls(),
-            *_about_nodes(engine, node, nodes),
+            *follow.calls(),
+            *NodeList(engine, node, followers, follow.places.readers, found).calls(),
+            *(() if nodes is None else nodes.calls()),
         ]
         self.calls.append(openapi_call(tuple(self.calls)))
 
@@ -213,11 +223,6 @@ def _reports(engine: Engine, feed: Feed, pushes: Callable[[], Sequence[PushMeasu
     """What has happened, and how much."""
     past = (call for kind in (Timelines, Pasts, EventTables) for call in kind(engine).calls())
     return [*past, *Audit(engine, feed).calls(), *Metrics(engine, feed, pushes).calls()]
-
-
-def _about_nodes(engine: Engine, name: str, nodes: Nodes | None) -> list[Call]:
-    """What operators ask about nodes, and what nodes ask each other, if there are several."""
-    return [*NodeList(engine, name).calls(), *(() if nodes is None else nodes.calls())]
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:

@@ -24,6 +24,7 @@ from duenotice.operator_api.answers import Resource, encode, problem, shown
 from duenotice.operator_api.calls import LAST, Call, decoded, new_id, number
 from duenotice.operator_api.follow_places import FollowPlaces
 from duenotice.operator_api.follow_stream import LINES, Chooses, FollowerEar, FollowResponse, Lines, chosen_of
+from duenotice.operator_api.node_troubles import Reader
 from duenotice.wire import follow as f
 from duenotice.wire.operator.to_domain import chooses
 
@@ -42,7 +43,7 @@ class FollowCalls(Resource):
         self._followers = followers
         self._node = new_id()
         self._lines = Lines(engine)
-        self._places = FollowPlaces(followers)
+        self.places = FollowPlaces(followers)
         self._last_polls = LastPolls(engine.publisher, engine.clock.now().steady)
         engine.on_commit.append(self._hang_up_on_revoked)
 
@@ -113,9 +114,11 @@ class FollowCalls(Resource):
         if not is_known or after > max(self._followers.told, self._engine.state.position):
             raise Conflict("This node does not have the journal up to there.", hint=_AGAIN)
         ear = FollowerEar(self._engine, self._lines, _choice(request))
-        self._places.take(request.state.token, _life_of(request, life), ear)
+        token, host = request.state.token, "" if request.client is None else request.client.host
+        reader = Reader.of(token, request.query_params.get("only", ""), host)
+        self.places.take(token, _life_of(request, life), ear, reader)
         return FollowResponse(
-            self._engine, self._followers, ear, _life_of(request, life), after, lambda: self._places.leave(ear)
+            self._engine, self._followers, ear, _life_of(request, life), after, lambda: self.places.leave(ear)
         )
 
     async def beat(self, request: Request) -> Response:

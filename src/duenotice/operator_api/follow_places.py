@@ -11,6 +11,7 @@ from duenotice.engine.followers import MOST_FOLLOWERS, Followers
 from duenotice.engine.log import report
 from duenotice.errors import Unavailable
 from duenotice.operator_api.follow_stream import FollowerEar
+from duenotice.operator_api.node_troubles import Reader, Readers
 
 MOST_OF_A_TOKEN = 250
 _LOGGED = 1000
@@ -24,8 +25,10 @@ class FollowPlaces:
         self._followers = followers
         self._open: dict[FollowerEar, str] = {}
         self._logged: dict[str, None] = {}
+        self._readers: Readers = {}
+        followers.describe = self._described
 
-    def take(self, token: Token, life: str, ear: FollowerEar) -> None:
+    def take(self, token: Token, life: str, ear: FollowerEar, reader: Reader) -> None:
         """A place for this stream, until it is closed; who is silent goes before a newcomer is refused."""
         if self._is_full(token):
             self._followers.put_out_silent()
@@ -34,6 +37,18 @@ class FollowPlaces:
             self._refuse(token, life)
         self._logged.pop(life, None)
         self._open[ear] = token.id
+        self._readers[life] = reader
+        if len(self._readers) > 2 * MOST_FOLLOWERS + len(self._followers.by_life):
+            self._readers = self.readers()
+
+    def readers(self) -> Readers:
+        """Who the followers of this node are, by their lives."""
+        return {life: reader for life, reader in self._readers.items() if life in self._followers.by_life}
+
+    def _described(self, life: str) -> dict[str, str]:
+        """For a person: whose token it has, and where it is."""
+        reader = self._readers.get(life)
+        return {"follower": life} if reader is None else {**reader._asdict(), "follower": life.partition("/")[2]}
 
     def leave(self, ear: FollowerEar) -> None:
         """Its stream has ended."""

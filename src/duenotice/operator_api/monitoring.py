@@ -27,6 +27,7 @@ from duenotice.operator_api.calls import Call
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.metric_table import METRICS, counts, family
 from duenotice.operator_api.node_metrics import node_checks, node_metrics
+from duenotice.operator_api.node_troubles import Trouble
 from duenotice.operator_api.push_metrics import push_metrics
 from duenotice.plain_text import one_line
 from duenotice.push.pusher import PushMeasure
@@ -40,9 +41,14 @@ _LIVE = (Phase.SCHEDULED, Phase.STARTED)
 class Probes(Resource):
     """Whether the service works, from memory."""
 
-    def __init__(self, engine: Engine, fleet_problem: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        fleet_problem: Callable[[], str | None],
+        troubles: Callable[[], Iterable[Trouble]] = tuple,
+    ) -> None:
         super().__init__(engine)
-        self._fleet_problem = fleet_problem
+        self._fleet_problem, self._troubles = fleet_problem, troubles
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -90,8 +96,7 @@ class Probes(Resource):
         if trouble is not None:
             problems["files"] = f"{trouble.message} {trouble.hint}"
         lines = [one_line(f"[-]{name} {wrong}") if wrong else f"[+]{name} ok" for name, wrong in problems.items()]
-        if isinstance(self._engine, NodeEngine):
-            lines += node_checks(self._engine, boot_micros())
+        lines += map(one_line, node_checks(self._engine, list(self._troubles()), boot_micros()))
         return "".join(f"{line}\n" for line in [*lines, f"readyz check {'failed' if why or trouble else 'passed'}"])
 
     async def version(self, _: Request) -> Response:

@@ -1,7 +1,7 @@
 """The nodes as an operator sees them: who leads, how far each is, for how long each may answer, and who is away."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -12,6 +12,7 @@ from duenotice import __version__
 from duenotice.clock import boot_micros, monotonic, seconds, wall
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
+from duenotice.engine.followers import Followers
 from duenotice.engine.lives import born
 from duenotice.engine.members import Member
 from duenotice.engine.membership import Standing
@@ -20,10 +21,9 @@ from duenotice.engine.seat import Seat
 from duenotice.errors import DuenoticeError
 from duenotice.operator_api.answers import shown
 from duenotice.operator_api.calls import Call
+from duenotice.operator_api.node_troubles import SILENT_SHARE, Readers, Trouble
 from duenotice.wire import operator as o
 
-SILENT_SHARE = 3
-"""A member that has not beaten for a third of a lease, which is four beats, is called silent."""
 ASK_EVERY, ASK_PATIENCE = 1.0, 0.5
 """Real seconds: how often the store is asked who is away, and how long an operator waits for that."""
 
@@ -31,8 +31,16 @@ ASK_EVERY, ASK_PATIENCE = 1.0, 0.5
 class NodeList:
     """The call about nodes; a service on its own has one."""
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        followers: Followers,
+        readers: Callable[[], Readers] = dict,
+        troubles: Callable[[], Iterable[Trouble]] = tuple,
+    ) -> None:
         self._engine, self._name, self._began = engine, name, wall()
+        self._followers, self._readers, self._troubles = followers, readers, troubles
         self._away = _Away(engine.seat) if isinstance(engine, NodeEngine) else None
 
     def calls(self) -> list[Call]:
@@ -59,19 +67,49 @@ class NodeList:
                 lease=seconds(standing.terms.lease),
                 right_for=_rounded(seat.right_until - now),
                 items=tuple(self._seen(standing, member, member in away, now) for member in by_name),
+                readers=self._readers_seen(now),
+                troubles=self._troubles_seen(away),
             )
         )
 
     def _alone(self) -> o.NodesSeen:
         position, since = self._engine.state.position, self._in_our_time(self._began)
         me = o.NodeSeen(self._name, "leads", True, 0, None, None, __version__, since, "")
-        return o.NodesSeen(self._name, self._name, 0, position, position, None, None, (me,))
+        readers, troubles = self._readers_seen(boot_micros()), self._troubles_seen()
+        return o.NodesSeen(self._name, self._name, 0, position, position, None, None, (me,), readers, troubles)
+
+    def _readers_seen(self, now: int) -> tuple[o.ReaderSeen, ...]:
+        """The followers and workers of this node."""
+        behind = set(self._followers.behind())
+        seen = []
+        for life, reader in self._readers().items():
+            silence = max(0, now - self._followers.by_life[life].seen)
+            is_silent = silence > self._followers.terms.lease // SILENT_SHARE
+            state = "silent" if is_silent else "behind" if life in behind else "answers"
+            kind = "worker" if reader.is_worker else "follower"
+            seen.append(o.ReaderSeen(reader.token, kind, reader.host, reader.only, state, _rounded(silence)))
+        return tuple(sorted(seen, key=lambda each: (each.name, each.host, each.only)))
+
+    def _troubles_seen(self, away: Sequence[Member] = ()) -> tuple[o.NodeTrouble, ...]:
+        down = [member.node for member in away if member.beat]
+        return tuple(
+            o.NodeTrouble(
+                trouble.about,
+                trouble.what,
+                trouble.hint,
+                None if trouble.micros is None else _rounded(trouble.micros),
+            )
+            for trouble in (*self._troubles(), *map(_is_down, down))
+        )
 
     def _seen(self, standing: Standing, member: Member, is_away: bool, now: int) -> o.NodeSeen:
         silence = None if is_away else silence_of(standing, member, now)
+        state = state_of(standing, member, silence, own=silence_of_own(standing, now))
+        if state == "unknown":
+            silence = None
         return o.NodeSeen(
             name=member.node,
-            state=state_of(standing, member, silence),
+            state=state,
             leads=member.life == standing.leader,
             lag=lag_of(standing, member),
             silent_for=None if silence is None else _rounded(silence),
@@ -89,16 +127,28 @@ class NodeList:
         return (self._engine.clock.now().at - ago + timedelta(milliseconds=500)).replace(microsecond=0)
 
 
+def _is_down(name: str) -> Trouble:
+    hint = "Start it again. If it is gone for good, see docs/clustering.md."
+    return Trouble("nodes", f"The node {name} does not answer. It was put out, and no change waits for it.", hint)
+
+
 def silence_of(standing: Standing, member: Member, now: int) -> int:
     """Microseconds since the last beat of a member; of our own since before we sent it (N05)."""
     if member.life == standing.life:
-        return max(0, now - (standing.right_until - standing.terms.right))
+        return silence_of_own(standing, now)
     other = standing.others.get(member.life)
     return 0 if other is None else max(0, now - other.since)
 
 
-def state_of(standing: Standing, member: Member, silence: int | None) -> str:
-    """One of `NODE_STATES`; `silence` is None when it is not a member."""
+def silence_of_own(standing: Standing, now: int) -> int:
+    """Since the last beat of this node itself that has reached the store."""
+    return max(0, now - (standing.right_until - standing.terms.right))
+
+
+def state_of(standing: Standing, member: Member, silence: int | None, own: int = 0) -> str:
+    """One of `NODE_STATES`; `silence` is None when it is not a member. Who is cut off knows nothing of others (N23)."""
+    if own > standing.terms.lease // SILENT_SHARE:
+        return "cut-off" if member.life == standing.life else "unknown"
     if silence is None:
         return "down" if member.beat else "starting"
     if member.replaced:

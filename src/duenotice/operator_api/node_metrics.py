@@ -1,15 +1,17 @@
 """What a node among several tells monitoring: whether it leads, how far behind it is, how old its lease is. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import Metric
 
 from duenotice.clock import seconds
+from duenotice.engine.engine import Engine
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.seat import Seat
 from duenotice.operator_api.metric_table import MEMBER_STATES, REFUSALS, counts, family
-from duenotice.operator_api.node_list import SILENT_SHARE, silence_of, state_of
+from duenotice.operator_api.node_list import silence_of, state_of
+from duenotice.operator_api.node_troubles import Trouble, cut_off, lease_age, line_of
 
 
 def node_metrics(engine: NodeEngine, now: int) -> Iterator[Metric]:
@@ -23,35 +25,31 @@ def node_metrics(engine: NodeEngine, now: int) -> Iterator[Metric]:
     lag = max(0, standing.known - standing.revealed)
     yield family("duenotice_node_lag_records", lag)
     yield family("duenotice_node_lag_seconds", behind)
-    age = _lease_age(seat, now)
+    age = seconds(lease_age(seat, now))
     lease = seconds(standing.terms.lease)
     yield family("duenotice_node_lease_seconds", lease)
     yield family("duenotice_node_lease_age_seconds", age)
     yield from _refusals(engine)
 
 
-def node_checks(engine: NodeEngine, now: int) -> list[str]:
-    """The lines of a node for `/readyz?verbose`: whether it reaches the database, and who leads.
+def node_checks(engine: Engine, troubles: Sequence[Trouble], now: int) -> list[str]:
+    """The lines of `/readyz?verbose` about nodes: what is wrong by name, and what is well (N23).
 
     Without a leader VMs are still answered, so that alone does not take a node out of a load balancer.
     """
-    seat, age = engine.seat, _lease_age(engine.seat, now)
-    beat = f"the last beat was {age:.1f} s ago" if seat.standing.right_until else "no beat has worked yet"
-    is_late = age > seconds(seat.standing.terms.lease) / SILENT_SHARE
-    leader = "" if seat.leader is None else seat.leader.node
-    found = engine.store_trouble
-    if found is not None:
-        beat = f"{beat}: {found.error.message} {found.error.hint}"
-    return [
-        f"[-]database {beat}" if is_late or found is not None else f"[+]database ok: {beat}",
-        f"[+]leader ok: {leader} leads, under epoch {seat.standing.epoch}"
-        if leader
-        else "[-]leader nobody leads: nothing can be changed",
-    ]
-
-
-def _lease_age(seat: Seat, now: int) -> float:
-    return seconds(max(0, now - (seat.standing.right_until - seat.standing.terms.right)))
+    wrong = [line_of(trouble) for trouble in troubles]
+    if not isinstance(engine, NodeEngine):
+        return wrong
+    about, seat = {trouble.about for trouble in troubles}, engine.seat
+    well = []
+    if "database" not in about:
+        well.append(f"[+]database ok: the last beat was {seconds(lease_age(seat, now)):.1f} s ago")
+    if cut_off(seat, now) is not None:
+        wrong.append("[-]leader is not known: this node does not reach the database")
+    elif "leader" not in about:
+        leader = "" if seat.leader is None else seat.leader.node
+        well.append(f"[+]leader ok: {leader} leads, under epoch {seat.standing.epoch}")
+    return [*well, *wrong]
 
 
 def _members(seat: Seat, now: int) -> Metric:

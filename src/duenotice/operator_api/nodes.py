@@ -100,7 +100,7 @@ class Nodes:
     """The calls about nodes, and the way to the one that leads."""
 
     def __init__(self, engine: NodeEngine, way: WayToLeader | None = None) -> None:
-        self._engine, self._way = engine, way or WayToLeader()
+        self._engine, self.way = engine, way or WayToLeader()
 
     def calls(self) -> list[Call]:
         """The rows of the table."""
@@ -192,7 +192,7 @@ class Nodes:
         if token_id := request.scope.get(ASKED_WITH):
             headers |= {_ASKED_WITH: token_id, _LIFE: self._engine.seat.identity.life}
         headers[PASSED] = self._engine.seat.identity.node
-        answer = await self._way.sent(leader, path, request.method, request.state.body, headers)
+        answer = await self.way.sent(leader, path, request.method, request.state.body, headers)
         await self._engine.reach(int(answer.headers.get(POSITION.lower(), "0")))
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return Response(answer.body, answer.status, {**kept, NODE: leader.node})

@@ -29,6 +29,12 @@ class WayToLeader:
     def __init__(self, trust: ssl.SSLContext | None = None) -> None:
         self._trust = trust
         self._told, self._next = "", 0.0
+        self._trouble: tuple[str, str] = ("", "")
+
+    def trouble_with(self, leader: Member) -> str:
+        """Why this leader could not be asked when that was tried last; "" if it could, or was not tried."""
+        life, why = self._trouble
+        return why if life == leader.life else ""
 
     async def sent(
         self, leader: Member, path: str, method: str, body: bytes | bytearray, headers: dict[str, str]
@@ -40,9 +46,12 @@ class WayToLeader:
         except NothingSent as error:
             kind, hint = (LeaderNotTrusted, _UNTRUSTED) if isinstance(error, NotTrusted) else (Deposed, NOTHING_DONE)
             self._complain(leader, error, hint)
+            self._trouble = leader.life, error.message
             raise kind(f"The node that leads cannot be reached: {error.message}", hint=hint) from None
         except Unavailable as error:
+            self._trouble = leader.life, error.message
             raise Unavailable(f"The node that leads did not answer: {error.message}", hint=_AGAIN) from None
+        self._trouble = ("", "")
         if answer.status == 503 and UNDONE.lower() in answer.headers:
             raise Deposed("No node leads right now.", hint=NOTHING_DONE)
         return answer

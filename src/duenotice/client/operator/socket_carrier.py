@@ -110,6 +110,10 @@ class Conversation:
             heard.close()
 
 
+CONNECT_SECONDS = 5.0
+"""A machine that is gone does not even refuse; a person who looks for a node that works has no time (N23)."""
+
+
 class SocketCarrier:
     """Over sockets; a few connections are kept open between calls."""
 
@@ -119,7 +123,7 @@ class SocketCarrier:
         self._closed = False
 
     def ask(self, request: OperatorRequest[Any], deadline: float) -> Response:
-        line = self._idle.pop() if self._idle else SocketLine(self._place.address, None, self._tls)
+        line = self._idle.pop() if self._idle else SocketLine(self._place.address, None, self._tls, CONNECT_SECONDS)
         data = request.encode(self._place.host, self._token)
         try:
             response = line.carry(answered(data, deadline, LARGEST, reuse=request.may_be_repeated))
@@ -134,7 +138,7 @@ class SocketCarrier:
         return response
 
     def listen(self, request: OperatorRequest[Any], deadline: float) -> Heard:
-        line = SocketLine(self._place.address, None, self._tls)
+        line = SocketLine(self._place.address, None, self._tls, CONNECT_SECONDS)
         return SocketHeard(line, request.encode(self._place.host, self._token), deadline)
 
     def close(self) -> None:

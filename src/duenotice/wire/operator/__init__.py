@@ -49,7 +49,7 @@ from duenotice.wire.operator.maintenances import (
     Timeline,
     TurnRequest,
 )
-from duenotice.wire.operator.nodes import NodeSeen, NodesSeen
+from duenotice.wire.operator.nodes import NodeSeen, NodesSeen, NodeTrouble, ReaderSeen
 from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
 from duenotice.wire.operator.service import (
     AdvanceRequest,
@@ -168,6 +168,7 @@ __all__ = [
     "NewSubscription",
     "NewToken",
     "NodeSeen",
+    "NodeTrouble",
     "NodesSeen",
     "Page",
     "PastDay",
@@ -177,6 +178,7 @@ __all__ = [
     "PolicyRequest",
     "Problem",
     "Raised",
+    "ReaderSeen",
     "Record",
     "ReplayRequest",
     "ReportRequest",

@@ -63,8 +63,12 @@ MAINTENANCE_STATUSES = _values(Status)
 STEP_STATUSES = _values(StepStatus)
 SELECTOR_KINDS = ("vm", "host", *GROUP_KINDS, "zone", "tag")
 """What a selector of VMs can begin with: `set=web`."""
-NODE_STATES = ("leads", "follows", "silent", "starting", "replaced", "down")
-"""How a node is: `silent` has not beaten for a while, `replaced` has a newer process, `down` was put out."""
+NODE_STATES = ("leads", "follows", "silent", "starting", "replaced", "down", "cut-off", "unknown")
+"""How a node is: `silent` has not beaten for a while, `replaced` has a newer process, `down` was put out. A node that
+does not reach the database itself is `cut-off`, and all others are `unknown` to it."""
+READER_KINDS = ("follower", "worker")
+READER_STATES = ("answers", "behind", "silent")
+"""How a follower or a worker is: a change waits for one that is `behind`."""
 RISKS = {"low": float(LONGEST_PREDICTION_SECONDS), "high": 86_400.0}
 """How many seconds before a predicted failure its VMs are told (D03)."""
 ROLES = _values(Role)
@@ -98,6 +102,8 @@ RoleName = Annotated[str, _one_of(ROLES)]
 PushFormatName = Annotated[str, _one_of(PUSH_FORMATS)]
 SubscriptionStatusName = Annotated[str, _one_of(SUBSCRIPTION_STATUSES)]
 NodeState = Annotated[str, _one_of(NODE_STATES)]
+ReaderKind = Annotated[str, _one_of(READER_KINDS)]
+ReaderState = Annotated[str, _one_of(READER_STATES)]
 Risk = Annotated[str, _one_of(RISKS)]
 Action = Annotated[str, _one_of(ACTIONS)]
 ListName = Annotated[str, _one_of(LISTS)]
