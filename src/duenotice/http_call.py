@@ -1,4 +1,4 @@
-"""One HTTP request that can be cancelled, with size limits: no proxy, no redirect, nothing from the environment."""
+"""One HTTP request that can be cancelled, with size limits: no redirect, and a proxy only where it is named."""
 
 import asyncio
 import http.client
@@ -77,18 +77,21 @@ async def call(
     cut: bool = False,
     address: str = "",
     check: Check = None,
+    proxy: str = "",
 ) -> HttpAnswer:
     """Send, and read the whole answer. Any status is an answer; raises `Unavailable` when there is none.
 
     An answer of more than `longest` bytes counts as none; with `cut` it is cut off there instead. With `address` the
     connection goes there and nowhere else, whatever the name in the URL resolves to; a certificate must be of the name.
     `check` is told the address that this one is truly connected to, before anything is sent, and may raise.
+    A `proxy` (`http://HOST:PORT`) resolves the name and connects; of https it sees the name and no more.
     """
     target = parse_url(url)
+    through = parse_url(proxy) if proxy else None
     try:
         async with asyncio.timeout(timeout):
-            request = _request(target, method, body, headers or {})
-            raw = await _exchange(target, address, check, request, trust, longest)
+            request = _request(target, method, body, headers or {}, through)
+            raw = await _exchange(target, address, check, request, trust, longest, through)
         if len(raw) > longest and not cut:
             raise http.client.HTTPException("the answer is too long")
         return _answer(raw, method, cut)
@@ -99,22 +102,35 @@ async def call(
         raise Unavailable(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
 
 
-def _request(target: HttpTarget, method: str, body: bytes | bytearray, headers: Mapping[str, str]) -> bytes:
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    whole = {"Host": f"{host}:{target.port}", "Connection": "close", "Content-Length": str(len(body)), **headers}
+def _request(
+    target: HttpTarget, method: str, body: bytes | bytearray, headers: Mapping[str, str], proxy: HttpTarget | None
+) -> bytes:
+    whole = {"Host": _authority(target), "Connection": "close", "Content-Length": str(len(body)), **headers}
     for name, value in whole.items():
         if not (name + value).isprintable() or not (name + value).isascii():
             raise Malformed(
                 f"The header {name!r} has a character that HTTP does not allow.", hint="Remove that character."
             )
-    lines = [f"{method} {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in whole.items())]
+    path = f"http://{_authority(target)}{target.path}" if proxy and not target.secure else target.path
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in whole.items())]
     return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
+def _authority(target: HttpTarget) -> str:
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    return f"{host}:{target.port}"
+
+
 async def _exchange(
-    target: HttpTarget, address: str, check: Check, request: bytes, trust: ssl.SSLContext | None, longest: int
+    target: HttpTarget,
+    address: str,
+    check: Check,
+    request: bytes,
+    trust: ssl.SSLContext | None,
+    longest: int,
+    proxy: HttpTarget | None,
 ) -> bytes:
-    reader, writer = await _connected(target, address, check, trust)
+    reader, writer = await _connected(target, address, check, trust, proxy)
     try:
         writer.write(request)
         raw = bytearray()
@@ -128,11 +144,13 @@ async def _exchange(
 
 
 async def _connected(
-    target: HttpTarget, address: str, check: Check, trust: ssl.SSLContext | None
+    target: HttpTarget, address: str, check: Check, trust: ssl.SSLContext | None, proxy: HttpTarget | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     secure = (trust or ssl.create_default_context()) if target.secure else None
     try:
         name = target.host if secure else None
+        if proxy is not None:
+            return await _through(proxy, target, secure)
         if check is not None:
             checked = await _checked(address, target.port, check)
             return await asyncio.open_connection(sock=checked, ssl=secure, server_hostname=name)
@@ -146,6 +164,30 @@ async def _connected(
     except OSError as error:
         said = str(error) or type(error).__name__
         raise NothingSent(f"{target.host}:{target.port} cannot be asked: {said}.", hint="Is it up?") from None
+
+
+async def _through(
+    proxy: HttpTarget, target: HttpTarget, secure: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the proxy; for https one through it, and TLS with the target inside."""
+    reader, writer = await asyncio.open_connection(proxy.host, proxy.port)
+    if secure is None:
+        return reader, writer
+    try:
+        writer.write(f"CONNECT {_authority(target)} HTTP/1.1\r\nHost: {_authority(target)}\r\n\r\n".encode("ascii"))
+        head = await reader.readuntil(b"\r\n\r\n")
+        version, _, rest = head.partition(b" ")
+        if not version.startswith(b"HTTP/1.") or rest[:3] != b"200":
+            said = head.partition(b"\r\n")[0].decode("ascii", "replace")
+            raise http.client.HTTPException(f"the proxy {_authority(proxy)} answers {said!r}")
+        await writer.start_tls(secure, server_hostname=target.host)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        writer.transport.abort()
+        raise http.client.HTTPException(f"the proxy {_authority(proxy)} does not answer as one") from None
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return reader, writer
 
 
 async def _checked(address: str, port: int, check: Callable[[str], None]) -> socket.socket:

@@ -162,6 +162,49 @@ def test_a_node_can_be_closed_without_evicting_anything(token):
         assert (cluster.node["spec"]["unschedulable"], cluster.names()) == (True, ["web-a"])
 
 
+def _precious() -> list[dict[str, Any]]:
+    """A pod of a controller, one without, and one of a controller with data of its own."""
+    owned: dict[str, Any] = {"ownerReferences": [{"kind": "ReplicaSet", "controller": True}]}
+    cache = pod("cache", **owned)
+    cache["spec"]["volumes"] = [{"name": "config", "configMap": {}}, {"name": "data", "emptyDir": {}}]
+    return [pod("web-a", **owned), pod("by-hand"), cache]
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"),
+    [
+        ({}, []),
+        ({"bare_pods": "keep"}, ["by-hand"]),
+        ({"empty_dir": "keep"}, ["cache"]),
+        ({"bare_pods": "keep", "empty_dir": "keep"}, ["by-hand", "cache"]),
+    ],
+)
+def test_pods_whose_data_nobody_brings_back_can_be_kept(token, keys, left):
+    """They are neither evicted nor waited for."""
+    with running(*_precious()) as cluster:
+        prepare("kubernetes", NOTES(), server=cluster.url, token_file=token, **keys)
+        assert cluster.names() == left
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"bare_pods": "refuse"}, r"prod/by-hand \(has no controller\)"),
+        ({"empty_dir": "refuse", "bare_pods": "keep"}, r"prod/cache \(has data in an emptyDir\)"),
+    ],
+)
+def test_a_node_with_such_pods_can_be_refused(token, keys, why):
+    """Before anything is changed, with their names; a person decides."""
+    with running(*_precious()) as cluster:
+        with pytest.raises(HandlerFailed, match=why):
+            prepare("kubernetes", NOTES(), server=cluster.url, token_file=token, **keys)
+        assert len(cluster.names()) == 3 and "unschedulable" not in cluster.node["spec"]
+        cluster.finish("by-hand")
+        cluster.finish("cache")
+        prepare("kubernetes", NOTES(), server=cluster.url, token_file=token, **keys)
+        assert cluster.names() == []
+
+
 def test_a_pod_learns_from_its_environment_on_which_node_it_is(token, monkeypatch):
     """A VM of a scale set is `workers_0`, its node `workers000000`; what the configuration names wins."""
     keys = {"token_file": token}

@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 import http.server
 import json
+import socket
+import socketserver
 import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,6 +22,8 @@ from duenotice.backoff import Backoff
 from duenotice.errors import Misconfigured, Unavailable
 from tests.handlers.occasions import EVENT, NOTES, SECONDS, cancelled_when, occasion, prepare, prepare_killed, recover
 from tests.programs import require_program
+from tests.support.certificates import certificates
+from tests.support.receiver import Receiver
 
 
 class Hook(http.server.ThreadingHTTPServer):
@@ -183,6 +188,78 @@ def test_https_wants_a_certificate_it_trusts(tmp_path, monkeypatch):
         with pytest.raises(Unavailable, match="a certificate that is not trusted"):
             asyncio.run(load("it", "webhook", {"url": url}).prepare(occasion({}, seconds=30)))
     assert len(hook.told) == 1
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    """The way out of a closed network: CONNECT for https, whole addresses for http; it notes the first lines."""
+
+    daemon_threads = True
+
+    def __init__(self, status: str = "200 OK") -> None:
+        super().__init__(("127.0.0.1", 0), Passing)
+        self.asked: list[str] = []
+        self.status = status
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def __enter__(self) -> "Proxy":
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class Passing(socketserver.BaseRequestHandler):
+    server: Proxy
+
+    def handle(self) -> None:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += self.request.recv(65536)
+        first, _, rest = head.partition(b"\r\n")
+        self.server.asked.append(first.decode())
+        verb, address, _ = first.decode().split()
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        if verb == "CONNECT":
+            self.request.sendall(f"HTTP/1.1 {self.server.status}\r\n\r\n".encode())
+            if not self.server.status.startswith("200"):
+                return
+        with socket.create_connection(("127.0.0.1", parts.port or 80)) as there:
+            if verb != "CONNECT":
+                there.sendall(f"{verb} {parts.path} HTTP/1.1\r\n".encode() + rest)
+            answering = threading.Thread(target=_copy, args=(there, self.request))
+            answering.start()
+            _copy(self.request, there)
+            answering.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def test_a_proxy_that_is_named_is_used(tmp_path, monkeypatch):
+    """For http with the whole address; for https it sees the name alone, and the chat shows its certificate."""
+    monkeypatch.setattr(webhook, "AGAIN", Backoff(60.0, 60.0))
+    made = certificates(tmp_path)
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trust.load_cert_chain(made.certificate, made.key)
+    with Receiver(200) as plain, Receiver(200, tls=trust) as chat, Proxy() as proxy:
+        prepare("webhook", NOTES(), url=plain.url, proxy=proxy.url)
+        prepare("webhook", NOTES(), url=chat.url, ca_file=str(made.ca), proxy=proxy.url)
+        assert len(plain.received) == len(chat.received) == 1
+        port = urlsplit(chat.url).port
+        assert proxy.asked == [f"POST {plain.url} HTTP/1.1", f"CONNECT localhost:{port} HTTP/1.1"]
+        with pytest.raises(Unavailable, match="a certificate that is not trusted"):
+            handler = load("it", "webhook", {"url": chat.url, "proxy": proxy.url})
+            asyncio.run(handler.prepare(occasion({}, seconds=30)))
+    with Proxy("407 Proxy Authentication Required") as closed, Receiver(200) as chat:
+        handler = load("it", "webhook", {"url": chat.url.replace("http:", "https:"), "proxy": closed.url})
+        with pytest.raises(Unavailable, match=r"the proxy .* answers 'HTTP/1.1 407"):
+            asyncio.run(handler.prepare(occasion({}, seconds=30)))
 
 
 @pytest.mark.parametrize(("written", "count"), [(False, 0), (True, 1)])

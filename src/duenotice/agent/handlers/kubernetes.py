@@ -3,9 +3,9 @@
 import hashlib
 import os
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.deadline import until
 from duenotice.agent.handlers.kube_api import (
     STRATEGIC,
@@ -27,6 +27,7 @@ NODE_NAME = "DUENOTICE_NODE_NAME"
 _MIRROR = "kubernetes.io/config.mirror"
 _SHOWN = 3
 _LEAVING = "is ending"
+_LOST = {"bare_pods": "has no controller", "empty_dir": "has data in an emptyDir"}
 
 
 class Options(ApiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -37,6 +38,10 @@ class Options(ApiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Evict nothing: no new pods come, and those that are here stay."""
     grace_period: SpanSeconds | None = None
     """How long evicted pods have to end; without it, as long as each pod says itself."""
+    bare_pods: Literal["evict", "keep", "refuse"] = "evict"
+    """Pods without a controller, which nobody starts again: `keep` leaves them, `refuse` waits until there is none."""
+    empty_dir: Literal["evict", "keep", "refuse"] = "evict"
+    """The same for pods with data in an `emptyDir`, which are lost with the pod."""
 
 
 class Kubernetes(Handler[Options]):
@@ -46,6 +51,7 @@ class Kubernetes(Handler[Options]):
 
     async def prepare(self, occasion: Occasion) -> None:
         api, node = KubeApi(self._options, occasion), self._node(occasion)
+        await self._check_pods(api, node)
         found = await api.get(node_path(node))
         if not _is_marked(found):
             await occasion.note("cordoned", not found["spec"].get("unschedulable"))
@@ -66,12 +72,34 @@ class Kubernetes(Handler[Options]):
         left: dict[str, str] = {}
 
         async def is_empty() -> bool:
-            found = await _evict(api, node, how)
+            found = await _evict(api, await self._leaving(api, node), how)
             left.clear()
             left.update(found)
             return not left
 
         await until(occasion, lambda: f"pods to leave {node}: {_listed(left)}", is_empty, pause=1.0)
+
+    async def _check_pods(self, api: KubeApi, node: str) -> None:
+        """Before anything is changed: whether there is a pod that must not be evicted."""
+        if self._options.cordon_only or "refuse" not in (self._options.bare_pods, self._options.empty_dir):
+            return
+        lost = {
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": _LOST[what]
+            for pod in (await api.get(pods_path(node)))["items"]
+            for what in _kinds(pod)
+            if must_leave(pod) and getattr(self._options, what) == "refuse"
+        }
+        if lost:
+            raise TryAgain(
+                f"Nothing is evicted from {node}: {_listed(lost)}.",
+                hint="Move them, or allow it with bare_pods and empty_dir.",
+            )
+
+    async def _leaving(self, api: KubeApi, node: str) -> list[dict[str, Any]]:
+        """The pods that are to leave; what is kept is not waited for."""
+        pods = (await api.get(pods_path(node)))["items"]
+        kept = {what for what in _LOST if getattr(self._options, what) == "keep"}
+        return [pod["metadata"] for pod in pods if must_leave(pod) and kept.isdisjoint(_kinds(pod))]
 
     async def recover(self, occasion: Occasion) -> None:
         if "cordoned" not in occasion.notes:
@@ -98,9 +126,8 @@ class Kubernetes(Handler[Options]):
         return self._options.node or os.environ.get(NODE_NAME) or occasion.vm.lower()
 
 
-async def _evict(api: KubeApi, node: str, how: dict[str, Any]) -> dict[str, str]:
-    """Ask every pod that must leave to do so. Gives those that are still there, and what keeps each."""
-    pods = [pod["metadata"] for pod in (await api.get(pods_path(node)))["items"] if must_leave(pod)]
+async def _evict(api: KubeApi, pods: list[dict[str, Any]], how: dict[str, Any]) -> dict[str, str]:
+    """Ask them to leave. Gives those that are still there, and what keeps each."""
     return {f"{pod['namespace']}/{pod['name']}": await _evict_pod(api, pod, how) for pod in pods}
 
 
@@ -130,6 +157,14 @@ def must_leave(pod: dict[str, Any]) -> bool:
     owners = [owner["kind"] for owner in metadata.get("ownerReferences") or [] if owner.get("controller")]
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not (ended or "DaemonSet" in owners or _MIRROR in (metadata.get("annotations") or {}))
+
+
+def _kinds(pod: dict[str, Any]) -> set[str]:
+    """What would be lost with it, by the name of the option."""
+    owners = [owner for owner in pod["metadata"].get("ownerReferences") or [] if owner.get("controller")]
+    volumes = pod["spec"].get("volumes") or []
+    found = {"bare_pods"} if not owners else set()
+    return found | ({"empty_dir"} if any("emptyDir" in volume for volume in volumes) else set())
 
 
 async def _patch_spec(api: KubeApi, found: dict[str, Any], spec: dict[str, Any]) -> None:

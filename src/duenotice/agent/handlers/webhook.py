@@ -39,12 +39,16 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """Maps the name of a header to the file with its value."""
     ca_file: str = ""
     """PEM file with the CA of the address, if it is not one of the system's."""
+    proxy: str = ""
+    """The proxy that the way out needs, as `http://HOST:PORT`; none is taken from the environment."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.url_file):
             raise ValueError("give `url` or `url_file`")
         try:
             parse_url(self.url or "http://in.a.file/")
+            if self.proxy and parse_url(self.proxy).secure:
+                raise Malformed("The proxy is asked over http.", hint="Write http://HOST:PORT.")
         except Malformed as error:
             raise ValueError(error.message) from None
         for text in (self.prepare, self.recover):
@@ -92,6 +96,7 @@ class Webhook(Handler[Options]):
             headers={"Content-Type": options.content_type, **options.headers, **secret},
             timeout=min(ATTEMPT, seconds_left(occasion)),
             trust=trusting(options.ca_file),
+            proxy=options.proxy,
         )
         if not 200 <= answer.status < 300:
             again = answer.status >= 500 or answer.status in (408, 429)
