@@ -53,7 +53,7 @@ class ServeSettings(Struct, frozen=True):
     lease: Annotated[
         float,
         Meta(description="seconds of silence after which a node or a follower may not answer VMs", ge=0.5, le=600),
-    ] = 6.0
+    ] = 4.5
     metadata_listen: Annotated[str, Meta(description="HOST:PORT that VMs ask")] = "127.0.0.1:16925"
     operator_listen: Annotated[str, Meta(description="HOST:PORT for the operator, or none")] = "127.0.0.1:16926"
     operator_cert_file: Annotated[

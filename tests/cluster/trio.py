@@ -108,7 +108,11 @@ class Trio:
 
     def poll(self, name: str, source: str) -> Reply:
         """Ask as a VM, at one node."""
-        return ask(self.servers[name].metadata, "GET", DOCUMENT, None, HEADER, source, patience=1.0)
+        return self.poll_at(self.servers[name].metadata, source)
+
+    def poll_at(self, address: tuple[str, int], source: str, patience: float = 1.0) -> Reply:
+        """The same, where it was."""
+        return ask(address, "GET", DOCUMENT, None, HEADER, source, patience)
 
     def approve(self, name: str, source: str, event_id: str) -> Reply:
         """Approve as a VM, at one node."""

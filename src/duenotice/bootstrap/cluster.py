@@ -236,7 +236,7 @@ def _refuse_without_url(engine: NodeEngine) -> None:
 class ClusterStore:
     """The connections of one life of a node; each is used by one thread: the seat's, the writer's, the reader's."""
 
-    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float = 6.0) -> None:
+    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float = 4.5) -> None:
         require_driver()
         from duenotice.journal.postgres import PostgresJournal
         from duenotice.journal.postgres_members import PostgresMembers

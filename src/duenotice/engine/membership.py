@@ -19,7 +19,7 @@ class Terms(NamedTuple):
     clocks runs faster by up to a twentieth (N05).
     """
 
-    lease: int = 6 * MICROS
+    lease: int = 9 * MICROS // 2
 
     @property
     def right(self) -> int:

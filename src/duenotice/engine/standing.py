@@ -102,9 +102,34 @@ def _joined(s: Standing, message: m.Joined, now: int) -> StandingStep:
 
 
 def _ticked(s: Standing, message: m.TimePassed, now: int) -> StandingStep:
-    if s.calling or now < s.next_call or _is_behind(s, now):
-        return StandingStep(s)
-    return _beat(s, now)
+    beaten = StandingStep(s) if s.calling or now < s.next_call or _is_behind(s, now) else _beat(s, now)
+    return StandingStep(beaten.standing, (*beaten.actions, *_without_the_silent(s, now)))
+
+
+def _without_the_silent(s: Standing, now: int) -> Actions:
+    """Between two looks, as everybody waits for that: the store checks that its beat is still the same.
+
+    Only if the last beat of our own was good: a store that is away would find all these calls when it is back.
+    """
+    is_in_touch = now < s.right_until - s.terms.right + 3 * s.terms.every
+    if s.phase is NodePhase.LEADING and is_in_touch and s.wanted > s.may_show:
+        return _put_out_silent(s, now)
+    is_led = s.phase is not NodePhase.FOLLOWING or s.leader not in s.others
+    if is_led or not is_in_touch or now < s.no_lead_before or s.folded < s.known:
+        return ()
+    return _take_over_from_silent(s, now)
+
+
+def _put_out_silent(s: Standing, now: int) -> Actions:
+    silent = [(life, seen.beat) for life, seen in s.others.items() if now - seen.since >= s.terms.lease]
+    return tuple(m.PutOut(s.epoch, life, beat) for life, beat in silent)
+
+
+def _take_over_from_silent(s: Standing, now: int) -> Actions:
+    leader = s.others.get(s.leader)
+    if leader is None:
+        return (m.TakeOver(s.epoch, 0),)
+    return (m.TakeOver(s.epoch, leader.beat),) if now - leader.since >= s.terms.lease else ()
 
 
 def _is_behind(s: Standing, now: int) -> bool:
@@ -188,20 +213,14 @@ def _follow_or_take_over(s: Standing, sight: Sight, now: int) -> StandingStep:
         return _lead(s, s.epoch)  # the answer to our taking over was lost
     if s.folded < s.known:
         return StandingStep(s)
-    leader = s.others.get(s.leader)
-    if leader is None:
-        return StandingStep(s, (m.TakeOver(s.epoch, 0),))
-    if now - leader.since >= s.terms.lease:
-        return StandingStep(s, (m.TakeOver(s.epoch, leader.beat),))
-    return StandingStep(s)
+    return StandingStep(s, _take_over_from_silent(s, now))
 
 
 def _lead_on(s: Standing, sight: Sight, now: int) -> StandingStep:
     """Put out members that were silent for a whole lease: their right to answer is over, by any clock (N06)."""
     if s.leader != s.life:
         return _deposed(s, None, now)
-    silent = [(life, seen.beat) for life, seen in s.others.items() if now - seen.since >= s.terms.lease]
-    return StandingStep(s, tuple(m.PutOut(s.epoch, life, beat) for life, beat in silent))
+    return StandingStep(s, _put_out_silent(s, now))
 
 
 def _leave_the_lead(s: Standing, sight: Sight, now: int) -> StandingStep:

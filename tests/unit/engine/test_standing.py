@@ -546,6 +546,19 @@ ROWS = [
         (m.TakeOver(3, 5),),
     ),
     Row(
+        "it looks at that between two beats, too",
+        node(FOLLOWING, others=SILENT, right_until=NOW + RIGHT),
+        m.TimePassed(),
+        {},
+        (m.TakeOver(3, 5),),
+    ),
+    Row(
+        "not if it may be the store that is away",
+        node(FOLLOWING, others=SILENT, right_until=NOW + RIGHT - 3 * EVERY),
+        m.TimePassed(),
+        {},
+    ),
+    Row(
         "not quite a lease",
         node(FOLLOWING, others={"you": Seen(5, NOW - TERMS.lease + 1, 10, 10, NOW)}),
         m.Looked(sight("you")),
@@ -672,6 +685,14 @@ ROWS = [
         {},
         (m.PutOut(3, "you", 5),),
     ),
+    Row(
+        "at once, if a change waits for that",
+        node(LEADING, others=SILENT, right_until=NOW + RIGHT, known=12, folded=12, wanted=12),
+        m.TimePassed(),
+        {},
+        (m.PutOut(3, "you", 5),),
+    ),
+    Row("if none does, there is time", node(LEADING, others=SILENT, right_until=NOW + RIGHT), m.TimePassed(), {}),
     Row(
         "nobody waits for who is gone",
         node(LEADING, known=12, folded=12, wanted=12),
