@@ -35,6 +35,15 @@ _MORE = rf"(?:[ \t]*+\.[ \t]*+{_PART})"
 _MOST_OF_A_KEY = rf"{_PART}{_MORE}{{0,100}}+"
 _ENDLESS = rf"0[xob][0-9A-Fa-f_]{{1000,}}|{_PART}{_MORE}{{100}}"
 """A number that Python does not print; a key like a.a.a…, for which tomllib needs the square of its length (S26)."""
+_OPENS = re.compile("[\"'#]")
+_CLOSES = {
+    "#": re.compile(r"[^\n]*(?:\n|\Z)"),
+    "'": re.compile(r"[^'\n]*['\n]"),
+    '"': re.compile(r'''(?:\\.|[^"\\\n])*["\n]'''),
+    "'''": re.compile(r".*?'{3,5}", re.DOTALL),
+    '"""': re.compile(r'''(?:\\.|[^\\])*?"{3,5}''', re.DOTALL),
+}
+"""What ends a comment or a text, by what begins it."""
 _KEY = r"""[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*'"""
 
 
@@ -49,8 +58,10 @@ class TomlFile:
         import tomllib  # here, because the command line starts with this module, and mostly needs a near miss only
 
         self._refuse_endless()
+        if len(self._text) > LONGEST:
+            self._refuse_long_texts()
         try:
-            return tomllib.loads(self._text)
+            return tomllib.loads(_with_our_line_ends(self._text))
         except (ValueError, RecursionError) as error:  # also for what TOML allows and tomllib cannot read
             raise Misconfigured(f"{self.name}: not TOML: {error}.", hint="Fix the line and try again.") from None
 
@@ -61,9 +72,43 @@ class TomlFile:
                 what = f"{where}: a number has over 1000 digits, a key over 100 parts, or a word 100,000 characters."
                 raise Misconfigured(what, hint="Fix the line and try again.")
 
+    def _refuse_long_texts(self) -> None:
+        """Comments and texts, which tomllib reads in one go: other threads would wait for the end of it (S26)."""
+        text, at = self._text, 0
+        while (opened := _opens(text, at)) is not None:
+            three = text[opened : opened + 3]
+            opener = three if three in _CLOSES else three[0]
+            begin = opened + len(opener)
+            closed = _CLOSES[opener].match(text, begin, begin + _PIECE)
+            if closed is None or closed.end() == begin + _PIECE:
+                where = f"{self.name}{self._between}{text.count(_LINE_END, 0, opened) + 1}"
+                what = f"{where}: a comment or a text has no end, or over {_PIECE:,} characters."
+                raise Misconfigured(what, hint="Fix the line and try again.")
+            at = closed.end()
+
     def where(self, path: Path = ()) -> str:
         """The file and the line of a value; in a very large file the line is not looked for."""
         return self.name if len(self._text) > LONGEST else f"{self.name}{self._between}{line_of(self._text, path)}"
+
+
+def _opens(text: str, at: int) -> int | None:
+    """Where the next comment or text begins."""
+    while at < len(text):
+        if (found := _OPENS.search(text, at, at + _PIECE)) is not None:
+            return found.start()
+        at += _PIECE
+    return None
+
+
+def _with_our_line_ends(text: str) -> str:
+    """As tomllib makes them, but of a large text in pieces (S26)."""
+    if len(text) <= LONGEST or "\r\n" not in text:
+        return text
+    pieces = [text[begin : begin + _PIECE] for begin in range(0, len(text), _PIECE)]
+    for number, piece in enumerate(pieces):
+        is_cut = piece.endswith("\r") and number + 1 < len(pieces) and pieces[number + 1].startswith("\n")
+        pieces[number] = (piece[:-1] if is_cut else piece).replace("\r\n", "\n")
+    return "".join(pieces)
 
 
 def _long_lines(text: str) -> Iterator[tuple[int, int]]:

@@ -182,6 +182,49 @@ def test_long_lines_and_texts_with_dots_are_fine() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "long",
+    [
+        f"# {'x ' * 100_000}",
+        f"a = '{'x ' * 100_000}'",
+        f'a = "{"x " * 100_000}"',
+        f"a = '''{LINE.join('x' * 100_000)}'''",
+        f'a = """{LINE.join("x" * 100_000)}"""',
+        "a = '''",
+    ],
+)
+def test_in_a_large_file_no_comment_or_text_is_so_long_that_other_threads_wait_for_its_end(
+    monkeypatch: pytest.MonkeyPatch, long: str
+) -> None:
+    """tomllib looks at each in one go: 100 MB of one comment kept all polls waiting for a second (S26)."""
+    monkeypatch.setattr(toml, "LONGEST", 0)
+    with pytest.raises(Misconfigured, match=r"^my.toml, line 2: a comment or a text has no end, or over 100,000"):
+        TomlFile(f"b = 1\n{long}\n", "my.toml").read()
+
+
+ODD = (
+    r"""
+o1 = 'it # is'
+o2 = "\\\"# '"
+# "
+o3 = '''x
+'y''''
+"""
+    + 'o4 = """x\\"""""\n'
+)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 100_000])
+def test_a_large_file_is_read_like_a_small_one(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    """Whatever quotes stand in its texts and comments, and with the line ends of Windows."""
+    text = ODD.replace("\n", "\r\n")
+    small = TomlFile(text, "my.toml").read()
+    monkeypatch.setattr(toml, "LONGEST", 0)
+    assert TomlFile(text, "my.toml").read() == small
+    monkeypatch.setattr(toml, "_PIECE", piece)
+    assert toml._with_our_line_ends(text) == text.replace("\r\n", "\n")
+
+
 def test_steps_in_one_list_have_their_own_lines() -> None:
     assert line_of('name = "x"\n\nsteps = [\n  { wait = "1m" },\n]', ("steps", 0, "wait")) == 4
 
