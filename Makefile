@@ -99,7 +99,8 @@ three-nodes-tests: develop
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs $(HYPERVISOR) chromium-headless-shell curl dbus etcd-server golang-go haproxy iproute2 jq \
 		libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nftables nodejs \
-		openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns systemd util-linux
+		keepalived munge openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns slurm-client slurmctld slurmd \
+		strace systemd util-linux
 	tools/real-programs
 	tools/host-programs
 
