@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,29 @@ def test_a_lost_ledger_is_said_and_nothing_is_lost_or_done_twice(tmp_path: Path,
         assert second.code == 4 and "Another agent runs" in second.err
         service.answers = NOTHING
         agent.until(lambda: agent.is_over(ID))
+        assert agent.trace == ["prepare", "recover"]
+
+
+def has_recorded(agent: Machine, what: str) -> bool:
+    return (agent.state / NAME).exists() and what in agent.whats
+
+
+def test_a_ledger_that_is_lost_while_hooks_run_costs_no_second_run(tmp_path: Path) -> None:
+    """On the way out and on the way back; also the next agent knows all of it (S13, S15)."""
+    wait = 'while [ ! -e "$0.go" ]; do sleep 0.05; done'
+    with Service(shown()) as service, machine(service, tmp_path, drain=wait) as agent:
+        undrain = agent.folder / "undrain"
+        undrain.write_text(undrain.read_text().replace("#!/bin/sh", f"#!/bin/sh\n{wait}"))
+        agent.start()
+        for hook, begun, ended in (("drain", "note", "approved"), ("undrain", "recovering", "recovered")):
+            agent.until(partial(has_recorded, agent, begun))
+            (agent.state / NAME).unlink()
+            (agent.folder / f"{hook}.go").touch()
+            agent.until(partial(has_recorded, agent, ended))
+            agent.kill()
+            agent.start()
+            service.answers = NOTHING
+        agent.until(lambda: agent.is_over(ID) and '"running"' in agent.log)
         assert agent.trace == ["prepare", "recover"]
 
 

@@ -50,20 +50,22 @@ def of_cases(cases: Iterable[Case], view: PlanView) -> Iterator[Problem]:
 
 def _of_case(case: Case, view: PlanView) -> Iterator[Problem]:
     event_id = case.event.event_id
-    name = f"{case.event.type} {event_id[:8]}"
+    short = event_id[:8]
+    name = f"{case.event.type} {short}"
     if case.unprepared_at is not None and (not case.is_closed or view.now < later(case.unprepared_at, RECENT)):
         what = f"{name}: not all was prepared: {case.unprepared}"
         yield Problem("unprepared", what, "duenotice agent events says what each handler did.", event_id)
     for handler, work in case.works.items():
+        reason = work.reason.rstrip(".")
         if case.returning and work.is_stuck:
-            what = f"{name}: {handler} cannot put back: {work.reason}"
+            what = f"{name}: {handler} cannot put back: {reason}."
             if handler in view.handlers and has_held_enough(work, view.handlers[handler], view):
-                what = f"{what.rstrip('.')}. The others have not waited for it any longer."
-            hint = f"Repair it; it is tried again. Or: duenotice agent retry|skip {event_id} {handler}."
+                what += " The others have not waited for it any longer."
+            hint = f"Repair it; it is tried again. Or: duenotice agent retry|skip {short} {handler}"
             yield Problem("stuck", what, hint, event_id, handler)
         elif not case.returning and work.has_failed:
-            hint = f"While notice is left: duenotice agent retry|skip {event_id} {handler}."
-            yield Problem("failed", f"{name}: {handler} has failed: {work.reason}", hint, event_id, handler)
+            hint = f"While notice is left: duenotice agent retry|skip {short} {handler}"
+            yield Problem("failed", f"{name}: {handler} has failed: {reason}.", hint, event_id, handler)
 
 
 def kinds_of(problems: Iterable[Problem]) -> set[str]:

@@ -205,7 +205,8 @@ def status(config: str, state_dir: str, output: str) -> None:
         shown = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
         WRITERS[output](shown, CASES, _now)
     for problem in problems:
-        tell(f"{problem['kind']}: {problem['what']} {problem['hint']}", fg="red")
+        tell(f"{problem['kind']}: {problem['what']}", fg="red")
+        tell(f" hint: {problem['hint']}")
     if not found["running"]:
         raise NotFound(f"No agent is running on {state_dir}.", hint="Start it with 'duenotice agent run'.")
     if problems:
