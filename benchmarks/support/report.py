@@ -46,8 +46,8 @@ version, caller, throttle, enablement) and {fleet:,} VMs registered, alone on on
 - **agent**: a real `duenotice agent run` with one hook, its ledger synced; from just before the operator's request, at
   any moment, to the record that the handler begins. The service is on one core, the agent on the other.
 - **followers**: CPU as above, beside the node that is followed, in turns.
-- **cluster**: three nodes at default settings (a lease of 4.5 s) on a PostgreSQL that syncs, all on this machine. When a
-  change was committed is what the database says; it is visible when a VM that waits at each node has been told. While
+- **cluster**: three nodes at default settings (a lease of 4.5 s) on a PostgreSQL that syncs, all on this machine. When
+  a change was committed is what the database says; it is visible when a VM that waits at each node has been told. While
   the leader goes, an operator and a VM ask the other nodes all the time; a pause is between two that were answered.
 """
 

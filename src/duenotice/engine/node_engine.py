@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from duenotice.clock import Instant, boot_micros
+from duenotice.clock import MICROS, Instant, boot_micros
 from duenotice.domain.commands import MarkClock, Tick
 from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
@@ -110,6 +110,7 @@ class NodeEngine(PassingEngine):
 
     async def _show(self, news: News) -> None:
         """Show it when every member has hidden it. If another node leads by then, it does that; `reveal` shows it."""
+        spare = 0
         while True:
             position = news.records[-1].position
             self._to_show = self._unshown = news
@@ -118,7 +119,8 @@ class NodeEngine(PassingEngine):
                 await self.stir()
             if not self._waits_for(position):
                 break
-            later = (await self._in_time(Outcome((), news))).news
+            spare = max(MICROS, 2 * spare)  # more each time: a member that hears no news takes two beats (N08)
+            later = (await self._in_time(Outcome((), news), spare)).news
             if later is None:
                 break
             news = later
