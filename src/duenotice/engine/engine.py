@@ -280,12 +280,13 @@ class Engine(Alone):
     def _conclude(self, waiting: WaitingCommand, came_of_it: Records | DuenoticeError) -> None:
         waiting.end(came_of_it)
 
-    async def _in_time(self, outcome: Outcome) -> Outcome:
+    async def _in_time(self, outcome: Outcome, spare: int = 0) -> Outcome:
         """What may be shown, as nobody shows anything older (N06). If that was slow, notice is made longer (S2).
 
-        It is held when all have applied it, and in time: while it is held, VMs are not answered (N19).
+        It is held when all have applied it, and in time: while it is held, VMs are not answered (N19). `spare` is the
+        time that was allowed until it is seen, and not enough.
         """
-        spare = self.policy.commit_allowance
+        spare = spare or self.policy.commit_allowance
         while outcome.news is not None:
             await self._apply_below(outcome.news)
             if not self._is_late(outcome.news):

@@ -54,9 +54,9 @@ async def test_a_command_at_another_node_is_done_by_the_leader() -> None:
 
 @in_loop
 async def test_nobody_shows_anything_newer_while_a_member_may_show_the_old() -> None:
-    """Scopes that a change touches are hidden until then, all others are not (N06)."""
+    """Until all have read it they show the old; then scopes that it touches are hidden, all others not (N06, N19)."""
     async with three() as cluster:
-        leader, deaf = cluster.leader, cluster.others[0]
+        leader, (deaf, other) = cluster.leader, cluster.others
         for vm in ("alone", "zonal"):
             await ask(leader, EnableScope(vm))
         await settle()
@@ -65,10 +65,13 @@ async def test_nobody_shows_anything_newer_while_a_member_may_show_the_old() -> 
         await settle()
         assert not done.done()
         assert [shown(node.engine, "alone") for node in cluster.nodes] == [[]] * 3
-        hidden = [node.engine.curtain.hides("vm/alone") for node in (leader, deaf, cluster.others[1])]
+        assert not any(node.engine.curtain.hides("vm/alone") for node in cluster.nodes)
+        await cluster.until(lambda: leader.engine.curtain.hides("vm/alone"), MICROS)  # its next beat has told it that
+        hidden = [node.engine.curtain.hides("vm/alone") for node in (leader, deaf, other)]
         assert hidden == [True, False, True]
+        assert [shown(node.engine, "alone") for node in cluster.nodes] == [[]] * 3
         assert not any(node.engine.curtain.hides("vm/zonal") for node in cluster.nodes)
-        await cluster.until(done.done, MICROS)  # its next beat tells it
+        await cluster.until(done.done, LEASE)  # it takes two beats, so the notice is made longer first (S2)
         await cluster.pass_time(MICROS)
         assert [shown(node.engine, "alone") for node in cluster.nodes] == [SCHEDULED] * 3
         assert not any(node.engine.curtain.hides("vm/alone") for node in cluster.nodes)
@@ -115,10 +118,30 @@ async def test_a_dead_member_delays_a_change_until_it_is_put_out() -> None:
         await ask(cluster.leader, EnableScope("alone"))
         cluster.kill(cluster.others[0])
         done = ask(cluster.leader, reboot("alone"))
-        await cluster.pass_time(LEASE // 2)
+        for _ in range(12):
+            await cluster.pass_time(LEASE // 24)
+            living = [cluster.leader, *cluster.others]
+            assert all(node.engine.may_answer() for node in living)
+            assert not any(node.engine.curtain.hides("vm/alone") for node in living)  # polls are answered (N19, S30)
         assert not done.done()
         await cluster.until(done.done, LEASE)
         assert shown(cluster.others[0].engine, "alone") == SCHEDULED
+
+
+@in_loop
+async def test_a_member_that_dies_while_another_one_is_waited_for_does_not_have_the_change_held_for_it() -> None:
+    """It has applied it, and gave no sign of life since: what is held then would be dark until it is put out (N19)."""
+    async with three(names="abcd") as cluster:
+        await ask(cluster.leader, EnableScope("alone"))
+        first, second, other = cluster.others
+        cluster.kill(first)
+        done = ask(cluster.leader, reboot("alone"))
+        await cluster.pass_time(LEASE // 2)
+        cluster.kill(second)
+        while not done.done():
+            await cluster.pass_time(MICROS // 12)
+            assert done.done() or not other.engine.curtain.hides("vm/alone")
+        assert shown(other.engine, "alone") == SCHEDULED
 
 
 class KilledFollower:
@@ -338,7 +361,7 @@ async def test_who_leads_no_more_does_not_show_what_others_have_not_hidden() -> 
         await done  # it is durable
         assert cut.engine.may_answer()
         assert [shown(node.engine, "alone") for node in cluster.nodes] == [[]] * 3
-        assert old.engine.curtain.hides("vm/alone")
+        assert not old.engine.curtain.hides("vm/alone")  # the one that is cut off has not applied it (N19)
         await cluster.pass_time(2 * LEASE)
         assert [shown(node.engine, "alone") for node in cluster.nodes if node is not cut] == [SCHEDULED] * 2
         assert not cut.engine.may_answer()
