@@ -243,3 +243,14 @@ def test_each_row_of_the_table_is_seen_by_a_test() -> None:
     begins = [symptom.partition("…")[0].strip() for symptom in SYMPTOMS]
     assert len(begins) >= 6
     assert [begin for begin in begins if begin not in tests] == []
+
+
+def test_a_node_that_waits_for_the_leader_at_its_start_ends_with_sigterm(tmp_path: Path, database: Database) -> None:
+    """It says why it waits, and leaves nothing behind that others would wait for (N20)."""
+    with nodes(tmp_path, database, "a", node_url="http://127.0.0.1:1") as made:
+        server = Server(tmp_path / "late", tmp_path / "fleet.toml", journal=database.url, node="late", lease=LEASE)
+        wait_until(lambda: '"action": "waits-for-others"' in server.log())
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < LEASE
+        assert made.states("a") == {"a": "leads"}
