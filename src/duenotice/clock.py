@@ -141,6 +141,11 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def processor_seconds() -> float:
+    """Processor time that this thread has had: what a piece of work costs on a machine that others use too."""
+    return time.thread_time()
+
+
 def _monotonic_micros() -> int:
     return time.monotonic_ns() // 1000
 

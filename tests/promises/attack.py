@@ -106,6 +106,10 @@ class Attacked:
         self._own.callback(client.close)
         return client
 
+    def quiet(self, seconds: float) -> Polls:
+        """What polls take when nobody attacks."""
+        return self._prober.idle(seconds)
+
     @contextmanager
     def watched(self) -> Iterator[Seen]:
         """How polls and the memory of the node are while the block runs."""

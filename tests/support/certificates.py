@@ -1,11 +1,14 @@
 """Certificates for tests: a CA, what it has signed for localhost, and another CA that has signed nothing."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.programs import require_program
 
+SLOW_KEY = ("-newkey", "rsa:4096", "-nodes")
+"""A signature takes fifty times as long as with the usual one."""
 _KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
 
@@ -18,14 +21,14 @@ class Certificates(NamedTuple):
     key: Path
 
 
-def certificates(folder: Path) -> Certificates:
-    """New ones, for localhost and 127.0.0.1."""
+def certificates(folder: Path, key: Sequence[str] = _KEY) -> Certificates:
+    """New ones, for localhost and 127.0.0.1; `key` says what kind the key of the node is."""
     made = Certificates(*(folder / name for name in ("ca.pem", "other-ca.pem", "node.pem", "node.key")))
     for file in (made.ca, made.other_ca):
         _openssl("req", "-x509", *_KEY, "-subj", f"/CN={file.stem}", "-keyout", _key_of(file), "-out", file)
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
     by = ["-CA", str(made.ca), "-CAkey", str(_key_of(made.ca))]
-    _openssl("req", "-x509", *_KEY, "-subj", "/CN=node", *by, *names, "-keyout", made.key, "-out", made.certificate)
+    _openssl("req", "-x509", *key, "-subj", "/CN=node", *by, *names, "-keyout", made.key, "-out", made.certificate)
     return made
 
 

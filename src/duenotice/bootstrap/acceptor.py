@@ -1,6 +1,7 @@
 """How connections of operators are let in: each counts from the moment in which it is accepted, TLS or not (S24).
 
-A handshake that is under way is one of them, so that nobody who never ends it can take descriptors that VMs need.
+A handshake that is under way, or has not begun, is one of them, so that nobody who never ends it can take descriptors
+that VMs need.
 """
 
 import asyncio
@@ -13,7 +14,11 @@ from contextlib import suppress
 from functools import partial
 from typing import cast
 
+from duenotice.bootstrap.handshakes import Handshakes
 from duenotice.engine.followers import MOST_FOLLOWERS
+from duenotice.metadata_api.caller import plain_address
+from duenotice.metadata_api.limits import network_of
+from duenotice.settings import host_port
 
 MOST_CONNECTIONS = 200
 """File descriptors of this process are for VMs."""
@@ -49,9 +54,10 @@ Answering = Callable[["Accepted"], Connection]
 class Accepted(asyncio.Protocol):
     """One that was accepted: first its handshake, then a connection that is open."""
 
-    handshake: "asyncio.Task[None] | None" = None
+    give_up: Callable[[], object] | None = None
+    """Ends a handshake that is not over, whether it has begun or not."""
 
-    def __init__(self, crowd: "Crowd", address: str, answering: Answering) -> None:
+    def __init__(self, crowd: "Crowd", address: str | bytes, answering: Answering) -> None:
         self.address = address
         self._crowd, self._answering, self._is_over = crowd, answering, False
         self._connection: Connection | None = None
@@ -79,8 +85,8 @@ class Accepted(asyncio.Protocol):
         self._is_over = True
         if self._connection is not None:
             reset(self._connection.transport)
-        elif self.handshake is not None:
-            self.handshake.cancel()
+        elif self.give_up is not None:
+            self.give_up()
 
     def leave(self) -> None:
         """It is closed."""
@@ -126,7 +132,7 @@ class Crowd:
 
         So silent clients lock nobody out, and those of one machine do not take the places of another one's.
         """
-        waiting: dict[str, list[Accepted]] = {}
+        waiting: dict[str | bytes, list[Accepted]] = {}
         for each in self._operators:
             if each is not new and each.waits_for_client:
                 waiting.setdefault(each.address, []).append(each)
@@ -150,6 +156,7 @@ class Acceptor:
         self._tls, self._patience = tls, patience
         self._listening = listening
         self._opening: set[asyncio.Task[None]] = set()
+        self._handshakes = None if tls is None else Handshakes(tls, patience, host_port(listening.getsockname()[:2]))
         listening.setblocking(False)
         self._loop.add_reader(listening, self._accept)
 
@@ -157,6 +164,8 @@ class Acceptor:
         """Accept nobody any more; who has not finished the handshake is not waited for."""
         if self._listening.fileno() >= 0:
             self._loop.remove_reader(self._listening)
+        if self._handshakes is not None:
+            self._handshakes.close()
         for each in list(self._opening):
             each.cancel()
 
@@ -188,15 +197,34 @@ class Acceptor:
         with suppress(OSError):  # it may have gone already
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        accepted = Accepted(self._crowd, address, self._answering)
-        opening = self._loop.create_task(self._open(accepted, client))
-        self._opening.add(opening)
-        opening.add_done_callback(partial(self._opened, accepted, client))
-        if self._tls is not None:
-            accepted.handshake = opening
+        accepted = Accepted(self._crowd, network_of(plain_address(address)), self._answering)
+        if self._handshakes is None:
+            self._open(accepted, client)
+        else:
+            accepted.give_up = partial(self._drop, accepted, client)
+            begin = partial(self._open, accepted, client)
+            self._handshakes.wait(accepted, client, accepted.address, begin, accepted.abort)
         self._crowd.enter(accepted)
 
-    async def _open(self, accepted: Accepted, client: socket.socket) -> None:
+    def _drop(self, accepted: Accepted, client: socket.socket) -> None:
+        """Its handshake has not begun, and never will."""
+        self._over(accepted)
+        accepted.leave()
+        client.close()
+
+    def _over(self, accepted: Accepted) -> None:
+        accepted.give_up = None  # no cycles: the collector would take thousands of them at once, and VMs would wait
+        if self._handshakes is not None:
+            self._handshakes.over(accepted)
+
+    def _open(self, accepted: Accepted, client: socket.socket) -> None:
+        opening = self._loop.create_task(self._opened(accepted, client))
+        self._opening.add(opening)
+        opening.add_done_callback(partial(self._is_open, accepted, client))
+        if self._tls is not None:
+            accepted.give_up = opening.cancel
+
+    async def _opened(self, accepted: Accepted, client: socket.socket) -> None:
         timeout = None if self._tls is None else self._patience
         try:
             await self._loop.connect_accepted_socket(
@@ -205,8 +233,8 @@ class Acceptor:
         except OSError:  # it does not speak TLS, or not in time
             accepted.leave()
 
-    def _opened(self, accepted: Accepted, client: socket.socket, opening: "asyncio.Task[None]") -> None:
+    def _is_open(self, accepted: Accepted, client: socket.socket, opening: "asyncio.Task[None]") -> None:
         self._opening.discard(opening)
-        accepted.handshake = None  # no cycles: the collector would take thousands of them at once, and VMs would wait
+        self._over(accepted)
         if opening.cancelled():  # perhaps before it began
             client.close()

@@ -80,7 +80,7 @@ class Strangers:
 
     def take(self, address: str, now: float) -> bool:
         """Take a token of an address."""
-        key = _network(address)
+        key = network_of(address)
         bucket = self._buckets.get(key)
         if bucket is None:
             if len(self._buckets) == MAX_STRANGERS:
@@ -89,7 +89,7 @@ class Strangers:
         return bucket.take(now) and self._of_all.take(now)
 
 
-def _network(address: str) -> str | bytes:
+def network_of(address: str) -> str | bytes:
     """Who has one IPv6 address has all 2^64 of its network, so these share a bucket."""
     return socket.inet_pton(socket.AF_INET6, address.partition("%")[0])[:8] if ":" in address else address
 
