@@ -39,9 +39,9 @@ _OPENS = re.compile("[\"'#]")
 _CLOSES = {
     "#": re.compile(r"[^\n]*(?:\n|\Z)"),
     "'": re.compile(r"[^'\n]*['\n]"),
-    '"': re.compile(r'''(?:\\.|[^"\\\n])*["\n]'''),
+    '"': re.compile(r"""(?:\\.|[^"\\\n])*["\n]"""),
     "'''": re.compile(r".*?'{3,5}", re.DOTALL),
-    '"""': re.compile(r'''(?:\\.|[^\\])*?"{3,5}''', re.DOTALL),
+    '"""': re.compile(r"""(?:\\.|[^\\])*?"{3,5}""", re.DOTALL),
 }
 """What ends a comment or a text, by what begins it."""
 _KEY = r"""[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*'"""

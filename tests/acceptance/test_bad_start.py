@@ -112,7 +112,7 @@ def test_tables_of_another_version(made: Made, tmp_path: Path) -> None:
     database.sql("UPDATE duenotice.about SET version = 9, readable_from = 9")
     assert told(serve(database, tmp_path)) == (
         2,
-        "The tables were made by a newer duenotice (version 9, this one knows 2).",
+        "The tables were made by a newer duenotice (version 9, this one knows 3).",
         "Upgrade duenotice, or restore a backup made by this version.",
     )
 

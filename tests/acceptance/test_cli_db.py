@@ -24,8 +24,8 @@ def test_migrate_makes_the_tables_once(database: Database) -> None:
     first = duenotice(None, "db", "migrate", "--journal", database.url)
     again = duenotice(None, "db", "migrate", DUENOTICE_JOURNAL=database.url)
     assert (first.code, again.code) == (0, 0)
-    assert "The tables had version 0, and have version 2 now." in first.err
-    assert "Nothing to do: the tables have version 2." in again.err
+    assert "The tables had version 0, and have version 3 now." in first.err
+    assert "Nothing to do: the tables have version 3." in again.err
 
 
 def test_status_says_what_is_there_and_changes_nothing(database: Database) -> None:
@@ -37,7 +37,7 @@ def test_status_says_what_is_there_and_changes_nothing(database: Database) -> No
         node.enable("web-0")
         found = duenotice(None, "db", "status", "--journal", database.url, "-o", "json").json()
         table = duenotice(None, "db", "status", "--journal", database.url)
-    assert (found["version"], found["leader"], found["nodes"], found["epoch"]) == (2, "node-a", ["node-a"], 1)
+    assert (found["version"], found["leader"], found["nodes"], found["epoch"]) == (3, "node-a", ["node-a"], 1)
     assert found["records"] > 0
     assert found["durable"] is False  # the tests' server does not sync
     assert "node-a" in table.out

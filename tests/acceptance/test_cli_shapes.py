@@ -60,8 +60,9 @@ LINES = {
     "node list": "node list",
     "token create": "token create ci",
 }
-ELSEWHERE = {"events watch", "clock speed", "db status", "subscription replay"}
-"""Proven by tests of their own, below or in test_cli_subscription.py: they need time, or another clock."""
+ELSEWHERE = {"events watch", "clock speed", "db status", "subscription replay", "node readers"}
+"""Proven by tests of their own, below, in test_cli_subscription.py or with the golden tables: they need time, another
+clock, or followers."""
 
 
 def documented() -> Iterator[tuple[str, set[str], str]]:

@@ -135,7 +135,7 @@ class State:
         copy.told, copy.on, copy.sizes = self.told.copy(), self.on.copy(), self.sizes.copy()
         copy.holds, copy.under_way = self.holds.copy(), self.under_way.copy()
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
-        copy.lanes = self.lanes.copy()
+        copy.lanes, copy.residents = self.lanes.copy(), self.residents.copy()
         copy.outcomes, copy.tokens, copy.followed = self.outcomes.copy(), self.tokens.copy(), self.followed
         copy.subscriptions, copy.push_claim = self.subscriptions.copy(), self.push_claim
         return copy

@@ -214,8 +214,10 @@ class Followers:
             self.leave(life)
 
     def behind(self) -> list[str]:
-        """The lives that hold back a change: they have not hidden what they were told."""
-        return [life for life, each in self.by_life.items() if each.hidden < self.told != self.shown]
+        """The lives that hold back a change: they have not applied it, or not hidden what they were asked to."""
+        if self.pending is None:
+            return []
+        return [life for life, each in self.by_life.items() if each.is_granted and each.is_late]
 
     def put_out_silent(self) -> None:
         """Those that were silent for a lease may not answer any more."""

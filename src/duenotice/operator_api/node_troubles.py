@@ -133,10 +133,14 @@ def _of_readers(engine: Engine, followers: Followers, readers: Readers, now: int
 
 
 def nodes_behind(standing: Standing) -> Sequence[str]:
-    """The lives of the other nodes that have not hidden what is stored and not shown yet."""
-    if standing.may_show >= standing.known:
+    """The lives of the other nodes that a change waits for: all apply it, and when all have, they hide what is older."""
+    known = standing.known
+    if standing.may_show >= known:
         return ()
-    return [life for life, seen in standing.others.items() if seen.hidden < standing.known]
+    are_asked_to_hide = standing.may_hold >= known
+    return [
+        life for life, seen in standing.others.items() if (seen.hidden if are_asked_to_hide else seen.applied) < known
+    ]
 
 
 def _waits(seat: Seat, now: int) -> bool:

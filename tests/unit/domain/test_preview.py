@@ -175,3 +175,9 @@ def test_the_outlook_of_a_plan_half_done_leaves_out_what_is_over() -> None:
     seen = outlook(state, state.maintenances[id_of(1)], NOW.after(1501 * SECOND), POLICY)
     assert [step.step.resources for step in seen] == [("web-3",), ("web-1",)]
     assert {step.scheduled_at for step in seen} == {NOW.after(1560 * SECOND).at}
+
+
+def test_a_copy_to_look_ahead_from_counts_the_vms_of_each_scope() -> None:
+    """Else the outlook of a plan beside an instance that is deleted fails: it counts one VM less than none."""
+    state = listening()
+    assert state.copy_to_read().residents == state.residents != {}

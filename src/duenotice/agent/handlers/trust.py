@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from duenotice.agent.handlers.base import HandlerFailed
+from duenotice.errors import LookAt
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MOST_LINKS = 40
@@ -19,12 +20,14 @@ _LONGEST_SHEBANG = 256
 _DEEPEST = 4
 """Interpreters of interpreters: as many as the kernel follows."""
 
+_HINT = "Use chown root and chmod go-w on the file and its folders."
+
 
 class Distrusted(HandlerFailed):
     """Somebody else could have written this file."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason, hint="Use chown root and chmod go-w on the file and its folders.")
+    def __init__(self, message: str = "", *, hint: str = _HINT, look_at: LookAt | None = None) -> None:
+        super().__init__(message, hint=hint, look_at=look_at)
 
 
 def distrust(argv: Sequence[str]) -> str | None:
