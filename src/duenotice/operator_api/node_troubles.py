@@ -133,7 +133,7 @@ def _of_readers(engine: Engine, followers: Followers, readers: Readers, now: int
 
 
 def nodes_behind(standing: Standing) -> Sequence[str]:
-    """The lives of the other nodes that a change waits for: all apply it, and when all have, they hide what is older."""
+    """The lives of the other nodes that a change waits for: first all apply it, then all hide what is older."""
     known = standing.known
     if standing.may_show >= known:
         return ()
