@@ -115,6 +115,7 @@ DRAINS = {
     "chmod": ("coreutils", "runuser -u nobody touch /srv/g && chmod 604 /srv/g && stat -c %a /srv/g", "604"),
     "ip": ("iproute2", "ip addr add 127.9.9.9/32 dev lo && ip addr del 127.9.9.9/32 dev lo && echo moved", "moved"),
     "kill": ("procps", "runuser -u nobody -- sleep 60 & p=$!; sleep 0.1; kill $p && wait $p; echo killed", "killed"),
+    "tee": ("coreutils", "echo 1 | tee /run/duenotice-drain", "1"),
     "ls": ("coreutils", "ls -d /root/. && echo seen", "seen"),
     "umask": ("dash", "umask", "0022"),
 }

@@ -1,4 +1,4 @@
-"""Everything that decides what runs as root is root's: programs, what interpreters are given, files with addresses."""
+"""Everything that decides what runs as root is root's (S33): programs, scripts, files with addresses and secrets."""
 
 import os
 import subprocess

@@ -51,7 +51,7 @@ async def run(
     stdin: bytes = b"",
     printed: Printed | None = None,
 ) -> str:
-    """What a program that must succeed wrote to its standard output; `printed` gets all, as it comes."""
+    """What a program that must succeed wrote to its standard output; with `printed` to both, in order."""
     finished = await finish(argv, occasion, environment=environment, stdin=stdin, printed=printed)
     if finished.code == 0:
         return finished.output
@@ -114,7 +114,7 @@ class Program:
         run: Run,
         process: asyncio.subprocess.Process,
         control: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        ears: tuple["_Ear", "_Ear"],
+        ears: tuple["_Ear", ...],
         both: Printed,
     ) -> None:
         self._argv0, self._run, self._process, self._ears = argv0, run, process, ears
@@ -134,7 +134,7 @@ class Program:
     @property
     def errors(self) -> str:
         """The end of its standard error."""
-        return self._ears[1].heard.text()
+        return self._ears[-1].heard.text()
 
     @property
     def both(self) -> str:
@@ -183,8 +183,9 @@ class Program:
         if not self._listening.done():
             self._listening.cancel()
             RUNS.leave(self._run)
-        elif self._run.name not in RUNS.left:
-            await self._process.wait()
+            return
+        await self._process.wait()
+        if self._run.name not in RUNS.left:
             RUNS.end(self._run)
 
 
@@ -236,8 +237,8 @@ async def _start(
     run = RUNS.begin(handler)
     ours, theirs = socket.socketpair()
     both = Printed()
-    keepers = (both,) if printed is None else (both, printed)
-    ears = _Ear(*keepers), _Ear(*keepers)
+    # A hook has one pipe for both: of two nobody can say what came first.
+    ears = (_Ear(both), _Ear(both)) if printed is None else (_Ear(both, printed),)
     try:
         with os.fdopen(os.memfd_create("input"), "w+b") as told:  # not a pipe: a program need not read its input
             told.write(stdin)
@@ -246,7 +247,7 @@ async def _start(
                 *(sys.executable, "-I", "-S", "-c", _BEGIN, _HOME, str(theirs.fileno()), run.group, *argv),
                 stdin=told,
                 stdout=ears[0].writing,
-                stderr=ears[1].writing,
+                stderr=ears[-1].writing,
                 env={**environment, MARK: run.name},
                 cwd="/",
                 start_new_session=True,
