@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from duenotice.agent import agent, ledger, logs, ports
+from duenotice.agent import agent, ledger, logs, own_name, ports
 from duenotice.agent.handlers import hook, processes
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
@@ -119,6 +119,8 @@ def agents_border() -> Iterator[None]:
             (ledger, "fcntl", calls),
             (ledger, "time", calls),
             (ledger, "sync_directory", calls.sync_directory),
+            (own_name, "os", calls),
+            (own_name, "sync_directory", calls.sync_directory),
             (processes, "_Ear", _Ear),
             (processes, "_start", _start),
             (processes, "_signal", _signal),
