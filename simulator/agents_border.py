@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from duenotice.agent import agent, ledger, logs, ports
+from duenotice.agent import agent, ledger, logs, own_name, ports
 from duenotice.agent.handlers import processes, supervisor
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
@@ -134,6 +134,8 @@ def agents_border() -> Iterator[None]:
             (ledger, "fcntl", calls),
             (ledger, "time", calls),
             (ledger, "sync_directory", calls.sync_directory),
+            (own_name, "os", calls),
+            (own_name, "sync_directory", calls.sync_directory),
             (processes, "_start", _start),
             (ports, "serve", _serve),
             (processes, "require_trusted", lambda argv: None),

@@ -174,6 +174,7 @@ class SystemCalls:
 
     O_RDWR, O_CREAT, O_APPEND, O_TRUNC = os.O_RDWR, os.O_CREAT, os.O_APPEND, os.O_TRUNC
     O_CLOEXEC, O_RDONLY, O_DIRECTORY = os.O_CLOEXEC, os.O_RDONLY, os.O_DIRECTORY
+    ST_RDONLY, geteuid, strerror = os.ST_RDONLY, os.geteuid, os.strerror
     LOCK_EX, LOCK_NB, LOCK_SH = 2, 4, 1
 
     def __init__(self, check_alive: Callable[[], None]) -> None:
@@ -230,6 +231,13 @@ class SystemCalls:
 
     def fstat(self, number: int) -> SimpleNamespace:
         return status_of(self._file(number)[2])
+
+    def statvfs(self, path: DiskPath) -> SimpleNamespace:
+        self._alive()
+        disk = path.disk
+        free = disk.room if disk.full else 1 << 30
+        flag = os.ST_RDONLY if disk.read_only else 0
+        return SimpleNamespace(f_bfree=free, f_bavail=free, f_frsize=1, f_files=0, f_ffree=0, f_flag=flag)
 
     def close(self, number: int) -> None:
         self._file(number)

@@ -208,6 +208,7 @@ def test_a_full_disk_does_not_hide_an_event(tmp_path: Path, port: int) -> None:
         with filler.open("wb", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(bytes(512))
+        agent.until(lambda: is_named(agent, "disk", "Only 0 KiB are left") and metric(port, "disk"))
         service.answers = shown(Description="x" * 5000)  # more than the rest of a block that the ledger has already
         agent.until(lambda: is_named(agent, "disk", "Nothing is done about Reboot 805C2F53"))
         done = command(agent, "status", "-o", "json")

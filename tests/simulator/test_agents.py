@@ -107,6 +107,14 @@ HISTORIES = {
             (126, 360.71577640640413, "event-postponed"),
         ],
     ),
+    "a name that a power cut has taken is asked for again only now and then, and an event comes meanwhile": (
+        1828744589,
+        [
+            (0, 6.262548283648758, "vm-power-cut"),
+            (5, 31.100837534726654, "answer-events-null"),
+            (10, 67.68595627745432, "event-scheduled"),
+        ],
+    ),
 }
 
 

@@ -187,6 +187,9 @@ class Agent:
             found.append(
                 Problem("disk", f"Nothing can be recorded.{missing} {recorder.failure}", "Look at the disk: df, dmesg.")
             )
+        elif shortage := recorder.shortage:
+            what = f"An event could not be recorded, so nothing would be done about it. {shortage}"
+            found.append(Problem("disk", what, "Make room for the agent's ledger: df, dmesg."))
         if recorder.lost_at is not None and view.now < later(recorder.lost_at, RECENT):
             at = recorder.lost_at.isoformat(timespec="seconds")
             hint = "Find out who moves, removes or changes files in the state directory."

@@ -25,6 +25,8 @@ from duenotice.files import make_directory, sync_directory
 
 NAME = "agent.ledger"
 COMPACT_ABOVE = 256 * 1024
+LEAST_ROOM = 64 * 1024
+"""Bytes that should be free on the disk: an event with all that is done about it is shorter."""
 LOCK_TRIES = 40
 """Times 0.05 s: a reader holds the lock for a moment, and a hook of an agent that was killed until it is dead."""
 BLOCK = 512
@@ -49,6 +51,8 @@ class Ledger:
         self.cases: Cases = {}
         self.times_lost = 0
         """How often the file was gone or not ours any more, and was written again from memory."""
+        self.shortage = ""
+        """Why the next records may not fit, in words, when it was last looked after; empty when there is room."""
         self._file, self._size = -1, 0
         self._is_torn = self._is_moved = False
         self._one_at_a_time = asyncio.Lock()
@@ -99,6 +103,20 @@ class Ledger:
         async with self._one_at_a_time:
             await _in_thread(partial(self._keep, rewrite))
 
+    def _find_shortage(self) -> str:
+        try:
+            found = os.statvfs(self.directory)
+        except OSError as error:
+            return f"{self.directory} cannot be looked at: {error.strerror}."
+        free = (found.f_bavail if os.geteuid() else found.f_bfree) * found.f_frsize
+        if found.f_flag & os.ST_RDONLY:
+            return f"The disk of {self.directory} is read-only."
+        if free < LEAST_ROOM:
+            return f"Only {free // 1024} KiB are left on the disk of {self.directory}."
+        if found.f_files and not found.f_ffree:
+            return f"The disk of {self.directory} takes no more files."
+        return ""
+
     def _append(self, line: bytes) -> None:
         try:
             self._make_good()
@@ -142,6 +160,7 @@ class Ledger:
         self.lock = lock
 
     def _keep(self, rewrite: bool) -> None:
+        self.shortage = self._find_shortage()
         try:
             self._make_good()
             if rewrite:  # nothing else shows whether the disk takes what is written

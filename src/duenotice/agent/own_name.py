@@ -5,6 +5,8 @@ keeps nothing else from its work.
 """
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,10 +16,13 @@ from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
 from duenotice.errors import Malformed
+from duenotice.files import sync_directory
 
 NAME_FILE = "vm-name"
 LONGEST = 1024
-AGAIN = Backoff(1.0, 30.0)
+AGAIN = Backoff(1.0, 10.0)
+UNKNOWN = Backoff(1.0, 1.0)
+"""While no name is known: each second of it may be one of an event's notice."""
 LOOK_AGAIN = 600.0
 """Seconds until a name that was told is asked for again: a VM may get another one while it runs."""
 
@@ -27,7 +32,7 @@ class OwnName:
 
     def __init__(self, configured: str, directory: Path, may_write: bool) -> None:
         self._configured, self._told, self._failure = configured, "", ""
-        self._file, self._may_write = directory / NAME_FILE, may_write
+        self._directory, self._file, self._may_write = directory, directory / NAME_FILE, may_write
         self._remembered = "" if configured else self._read()
 
     @property
@@ -61,26 +66,26 @@ class OwnName:
         while True:
             pause = LOOK_AGAIN
             try:
-                self._take(await client.instance_name())
+                await self._take(await client.instance_name())
                 failures = 0
             except Exception as error:  # whatever the answer was, it is asked for again
                 self._failure = describe(error)
                 if not self._configured:  # else the answer only confirms it
                     complain("name-unknown", error)
                 least = error.retry_after if isinstance(error, MetadataError) else None
-                pause = max(AGAIN.after(failures), least or 0.0)
+                pause = max((AGAIN if self.me else UNKNOWN).after(failures), least or 0.0)
                 failures += 1
             news()
             await asyncio.sleep(pause)
 
-    def _take(self, name: str) -> None:
+    async def _take(self, name: str) -> None:
         if not _is_name(name):
             raise Malformed(f"The service calls this VM {name[:80]!r}, which is not a name.", hint="Ask again.")
         if name != self._told:
             log("name-learned", vm=name)
         self._told, self._failure = name, ""
         if self._may_write and not self._configured and name != self._remembered:
-            self._write(name)
+            await self._keep(name)
 
     def _read(self) -> str:
         """The name of the last run. One damaged byte makes another name, or none."""
@@ -96,15 +101,27 @@ class OwnName:
             return ""
         return name
 
-    def _write(self, name: str) -> None:
-        fresh = self._file.with_suffix(".new")
+    async def _keep(self, name: str) -> None:
         try:
-            fresh.write_text(name)
-            fresh.replace(self._file)
+            await asyncio.get_running_loop().run_in_executor(None, self._write, name)  # a disk may take long
         except OSError as error:  # a full disk does not keep us from our work; the next start asks the service again
             complain("name-not-kept", error)
         else:
             self._remembered = name
+
+    def _write(self, name: str) -> None:
+        """Whole or not at all, also if the power is cut."""
+        fresh = self._directory / f"{NAME_FILE}.new"
+        file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            data = name.encode()
+            if os.write(file, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        fresh.replace(self._file)
+        sync_directory(self._directory)
 
 
 def _is_name(text: str) -> bool:

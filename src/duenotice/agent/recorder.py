@@ -22,6 +22,7 @@ class Pretended:
     """A ledger for a dry run: it keeps records in memory and writes nothing."""
 
     times_lost = 0
+    shortage = ""
 
     def __init__(self, cases: Cases) -> None:
         self.cases = cases
@@ -62,6 +63,11 @@ class Recorder:
     @property
     def cases(self) -> Cases:
         return self._ledger.cases
+
+    @property
+    def shortage(self) -> str:
+        """Why nothing more could be recorded soon: said before an event comes, when there is time to do something."""
+        return self._ledger.shortage
 
     async def append(self, *records: LedgerRecord) -> None:
         """Durable when it returns. Who is cancelled meanwhile waits no longer; the records are written all the same."""

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -200,6 +201,28 @@ def test_a_state_directory_that_another_agent_has_now_is_not_written_to(tmp_path
             asyncio.run(use)
     assert read_cases(state) == {}
     asyncio.run(other.close())
+    asyncio.run(ledger.close())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, ""),
+        ({"f_bfree": 15, "f_bavail": 15}, "Only 60 KiB are left"),
+        ({"f_bfree": 16, "f_bavail": 16}, ""),
+        ({"f_flag": os.ST_RDONLY}, "is read-only"),
+        ({"f_files": 9, "f_ffree": 0}, "takes no more files"),
+    ],
+)
+def test_a_disk_that_will_be_full_is_noticed_before_there_is_something_to_record(
+    changed: dict[str, int], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Then there is time to make room (S32)."""
+    usual = {"f_bfree": 99, "f_bavail": 99, "f_frsize": 4096, "f_files": 0, "f_ffree": 0, "f_flag": 0}
+    ledger = Ledger(tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**usual | changed))
+    asyncio.run(ledger.look_after())
+    assert said in ledger.shortage and bool(said) == bool(ledger.shortage)
     asyncio.run(ledger.close())
 
 
