@@ -15,6 +15,7 @@ WHAT = {
     "cluster": "25 busy minutes of three nodes, and an hour in which all comes to rest",
     "drivers": "the same of a node whose impacts are carried out by webhooks or commands",
     "followers": "the same of one node or three with two followers, which answer VMs too",
+    "hub": "one node and its followers of hosts, with a model of messages that are lost, late or doubled",
     "scenes": "a scripted situation",
     "agents": "a real agent beside a service that misbehaves",
     "changing": "a real agent whose events change while its handlers work",

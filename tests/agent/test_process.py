@@ -291,7 +291,7 @@ def test_what_a_hook_printed_is_in_the_log_and_the_status(node: Node, tmp_path: 
         agent.start()
         node.schedule("Reboot", "vm-0")
         agent.until(lambda: "prepared" in agent.whats)
-        (row,) = agent_command(agent, "status", "-o", "json").json()
+        (row,) = agent_command(agent, "status", "-o", "json").json()["events"]
         output = row["handlers"][0]["output"]
         assert output.endswith("4999\n5000\nclosing\n\x1b[31mred") and 4000 < len(output) <= 4096
         (line,) = [line for line in agent.log.splitlines() if '"action": "prepared"' in line]
