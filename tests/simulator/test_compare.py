@@ -114,7 +114,8 @@ def test_another_rule_is_noticed_in_what_is_answered_and_stored(known: dict[str,
 
 def test_another_codec_is_noticed_in_what_is_stored_and_nowhere_else(known: dict[str, Told], tree: Tree) -> None:
     """Keys come in another order; any JSON reader takes both for the same."""
-    new = tree(("        self._encode = encode\n", '        self._encode = msgspec.json.Encoder(order="sorted").encode\n'))
+    old, other = "        self._encode = encode\n", '        self._encode = msgspec.json.Encoder(order="sorted").encode\n'
+    new = tree((old, other))
     assert differing(known, played(new, NODE)) == {"stored"}
 
 
@@ -214,8 +215,8 @@ def test_another_codec_is_another_digest(other: bytes) -> None:
 
 
 def test_another_checksum_and_another_format_are_another_digest() -> None:
-    assert len({stored(OLD), stored(OLD, crc=crc32(OLD)), stored(OLD, format=11)}) == 3
-    assert stored(OLD, FORMAT) == stored(OLD, FORMAT, format=11)
+    assert len({stored(OLD), stored(OLD, crc=crc32(OLD)), stored(OLD, format=12)}) == 3
+    assert stored(OLD, FORMAT) == stored(OLD, FORMAT, format=12)
 
 
 def answered(body: bytes, *lines: Rename, length: int | None = None) -> str:
