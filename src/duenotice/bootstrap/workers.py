@@ -44,6 +44,8 @@ _SAME = (
 
 PROGRAM = (sys.executable, "-m", "duenotice.cli.worker")
 PAUSES = Backoff(0.1, 5.0)
+LIVED = 2.0
+"""Seconds after which a worker has started: if it ends then, the next one begins at once."""
 STOP_SECONDS, LOOK_EVERY = 8.0, 0.25
 LOCK = "workers.lock"
 """In the data directory; the node and all its workers hold it, so it is free when all of them have ended."""
@@ -173,7 +175,7 @@ class _Run:
                 raise
             finally:
                 self._followers.reaped(child)
-            ends = 0 if loop.time() - began > PAUSES.longest else ends + 1
+            ends = 0 if loop.time() - began > LIVED else ends + 1
             log.error(
                 "a worker has ended",
                 action="worker-ended",
