@@ -96,11 +96,12 @@ class Attacked:
         finally:
             connection.close()
 
-    def silent(self, sent: bytes = b"") -> socket.socket:
+    def silent(self, sent: bytes = b"", address: str = "127.0.0.1") -> socket.socket:
         """A connection of somebody who sends this and never reads; closed in the end."""
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.settimeout(SECONDS)
+        client.bind((address, 0))
         client.connect(self.server.operator)
         client.sendall(sent)
         self._own.callback(client.close)
@@ -127,9 +128,10 @@ class Attacked:
 
 
 def get(path: str, token: str = "", cookie: str = "") -> bytes:
-    """The bytes of a request."""
+    """The bytes of a request; the name of a cookie ends with the port that it is for."""
+    host = f"x:{cookie.partition('=')[0].rpartition('_')[2]}" if cookie else "x"
     who = f"Authorization: Bearer {token}\r\n" if token else f"Cookie: {cookie}\r\n" if cookie else ""
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\n{who}\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{who}\r\n".encode()
 
 
 def post(method: str, path: str, token: str, body: bytes) -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from duenotice.azure_api.app import LONGEST_TARGET, MOST_LARGE, MOST_LARGE_OF_ONE, AzureApi
 from duenotice.azure_api.signing_keys import SigningKeys
-from duenotice.bootstrap import acceptor, operator_port, places
+from duenotice.bootstrap import acceptor, handshakes, operator_port, places
 from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, SIGNING_IN, SMALL, CallBounds
 from duenotice.console.app import Console
 from duenotice.console.sessions import Sessions
@@ -75,6 +75,9 @@ def _ports() -> Iterable[tuple[str, str]]:
     rooms = (places.PROBING, places.ADMINS, places.TOKENS, places.STRANGERS)
     probing, admins, tokens, strangers = (f"{room.places}, {room.each}" for room in rooms)
     yield "connections, counted from accept", f"{acceptor.MOST_CONNECTIONS}"
+    yield "processor time for TLS handshakes of a port", f"{handshakes.SHARE:.0%}"
+    yield "handshakes that are open at a time", f"what costs {handshakes.OPEN_SECONDS:g} s, {handshakes.MOST_OPEN}"
+    yield "hello of a handshake", f"{size(handshakes.LONGEST_HELLO)}, one record"
     yield "head of a request", f"{size(operator_port.LONGEST_HEAD)}, {operator_port.MOST_HEADERS} lines"
     yield "requests that wait on a connection for the answer to one before them", f"{operator_port.MOST_WAITING}"
     yield "pieces of a body", f"{operator_port.MOST_PIECES:,}, and one more for each KiB"
@@ -84,6 +87,8 @@ def _ports() -> Iterable[tuple[str, str]]:
     yield "requests of admins, and of one token", admins
     yield "requests of other tokens, and of one", tokens
     yield "requests without a token, and from one address", strangers
+    each, together = places.REQUESTS, places.REQUESTS * places.TOGETHER
+    yield "requests a second without a token, and from one address", f"{together:g}, {each:g}"
 
 
 def _twice() -> str:

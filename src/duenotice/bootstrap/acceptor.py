@@ -46,6 +46,10 @@ class Connection(asyncio.Protocol):
         """Whether nothing is being done for it."""
         raise NotImplementedError
 
+    def rest(self) -> None:
+        """Read nothing more for a moment: its client asks too often."""
+        raise NotImplementedError
+
 
 Answering = Callable[["Accepted"], Connection]
 """Makes it, when the handshake is over: until then a connection should cost as little as possible."""
@@ -79,6 +83,11 @@ class Accepted(asyncio.Protocol):
     def set_apart(self) -> None:
         """It is a follower's."""
         self._crowd.set_apart(self)
+
+    def rest(self) -> None:
+        """Its client asks too often."""
+        if self._connection is not None:
+            self._connection.rest()
 
     def abort(self) -> None:
         """Close it at once, or as soon as it is open."""

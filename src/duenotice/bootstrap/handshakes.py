@@ -2,8 +2,8 @@
 
 A handshake costs the one who asks nothing and the loop a signature: 0.1 ms with an EC key, 5 ms with an RSA key of
 4,096 bits. So nothing is done for a connection before its whole hello is there; it waits in the kernel. Then it waits
-for its turn. Only so many are open at a time that all of them together, if they go on at one moment, cost less than a
-poll may wait: a client may ask for another round, and the signature is made in the second.
+for its turn. Few enough are open at a time that all of them, if they go on at one moment, cost less than a poll may
+wait: a client may ask for another round, and the signature is made in the second.
 """
 
 import asyncio
@@ -65,14 +65,14 @@ def cost_of(context: ssl.SSLContext) -> float:
 
 
 def bytes_of_hello(begun: bytes) -> int:
-    """How many bytes must be there before it is worth to look again; `ValueError`: this is no hello, or an odd one."""
+    """How many bytes must be there before it is worth to look again; `ValueError`: it is not a hello, or an odd one."""
     if begun and begun[0] != 22:  # a handshake's record
         raise ValueError("This is not TLS.")
     if len(begun) < _RECORD + _MESSAGE:
         return _RECORD + _MESSAGE
     record, message = int.from_bytes(begun[3:5], "big"), int.from_bytes(begun[6:9], "big")
     if begun[5] != 1 or message + _MESSAGE > record or record > LONGEST_HELLO:
-        raise ValueError("This is no hello in one record.")
+        raise ValueError("This is not a hello in one record.")
     return _RECORD + record
 
 

@@ -32,6 +32,9 @@ NOT_VALID = "Invalid HTTP request received."
 PATIENCE_SECONDS = 10.0
 """How long a head, a body or an idle connection may take; uvicorn itself would wait for ever (S24)."""
 
+REST_SECONDS = 1.0
+"""How long nothing is read of who was told to ask again in a second."""
+
 
 class OperatorServer(uvicorn.Server):
     """Another part of this process decides when to stop."""
@@ -130,6 +133,7 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
     _thrown_away = 0
     _running: RequestResponseCycle | None = None
     _looking: asyncio.TimerHandle | None = None
+    _resting: asyncio.TimerHandle | None = None
 
     def __init__(self, accepted: Accepted, **more: Any) -> None:
         super().__init__(**more)
@@ -252,6 +256,9 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
 
     def _let_go(self, cycle: RequestResponseCycle | None) -> None:
         """It writes no more, and what it wrote through refers to it."""
@@ -262,6 +269,16 @@ class PatientOnlySoLong(HttpToolsProtocol, Connection):
         """The client has read: most of what waited has gone."""
         self._resumed += 1
         super().resume_writing()
+
+    def rest(self) -> None:
+        """Read nothing more for a moment: what its client has sent meanwhile waits in the kernel and costs nothing."""
+        if self._resting is None and not self.transport.is_closing() and not self.is_over:
+            self.flow.pause_reading()
+            self._resting = self.loop.call_later(REST_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = None
+        self.flow.resume_reading()
 
     @property
     def waits_for_client(self) -> bool:

@@ -1,5 +1,8 @@
 """Places at the operator's port: who may have how many requests under way, known before anything is read of them.
 
+Who shows no token may also ask only so often: places bound what is under way, but not how much of the loop's time
+requests take that are quick.
+
 A table says how many there are of each kind. When all of a kind are taken, the holder with the most of them makes room
 for one with fewer: its oldest answer ends. So nobody takes the places of others, and probes and admins have their own
 (S24, S29).
@@ -15,7 +18,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from duenotice.bootstrap.acceptor import Accepted
 from duenotice.bounds import LARGE_BYTES
 from duenotice.client.operator.errors import UnknownToken
+from duenotice.clock import monotonic
 from duenotice.domain.token import Role, Token
+from duenotice.metadata_api.caller import plain_address
+from duenotice.metadata_api.limits import Strangers, network_of
 from duenotice.operator_api.answers import problem
 
 CONNECTION = "duenotice.connection"
@@ -35,6 +41,10 @@ class Room(NamedTuple):
 PROBING, STRANGERS, TOKENS, ADMINS = Room(16, 16), Room(16, 8), Room(100, 60), Room(48, 48)
 """Probes; requests without a token, for each address; tokens, for each; tokens of admins. Together they are fewer
 than connections, so that a new one finds a place where it can say who it is."""
+
+REQUESTS, TOGETHER = 200.0, 2.0
+"""So many a second without a token for each address, probes aside, and all addresses together so many times that. A
+browser asks for the page to sign in and all of its files at once, which are a dozen."""
 
 
 class Place:
@@ -56,9 +66,9 @@ class Places:
 
     def __init__(self, room: Room) -> None:
         self._room, self._taken = room, 0
-        self._of: dict[str, dict[Place, None]] = {}
+        self._of: dict[str | bytes, dict[Place, None]] = {}
 
-    def take(self, holder: str, place: Place) -> bool:
+    def take(self, holder: str | bytes, place: Place) -> bool:
         """Whether there is a place; one that only reads goes, the oldest of who has the most of them."""
         own = self._of.get(holder, {})
         if len(own) >= self._room.each:
@@ -69,7 +79,7 @@ class Places:
         self._taken += 1
         return True
 
-    def leave(self, holder: str, place: Place) -> None:
+    def leave(self, holder: str | bytes, place: Place) -> None:
         """It is over; it may have been put out before."""
         own = self._of.get(holder, {})
         if place in own:
@@ -102,6 +112,7 @@ class Front:
 
     def __init__(self, programs: Side, people: Side, api_paths: Container[str]) -> None:
         self._programs, self._people, self._api_paths = programs, people, api_paths
+        self._asked = Strangers(REQUESTS, TOGETHER)
         self._probing, self._strangers = Places(PROBING), Places(STRANGERS)
         self._tokens, self._admins = Places(TOKENS), Places(ADMINS)
 
@@ -116,7 +127,15 @@ class Front:
                 accepted.set_apart()
             await side.app(scope, receive, in_pieces(send))
             return
-        holder = (scope.get("client") or ("",))[0] if token is None else token.id
+        if token is None:
+            address = plain_address((scope.get("client") or ("",))[0])
+            if path not in PROBES and not self._asked.take(address, monotonic()):
+                for message in TOO_OFTEN:
+                    await send(message)
+                if accepted is not None:
+                    accepted.rest()
+                return
+        holder = network_of(address) if token is None else token.id
         place = Place(accepted, scope.get("method") in ("GET", "HEAD"))
         places = next((each for each in self._for(path, token) if each.take(holder, place)), None)
         if places is None:
@@ -144,6 +163,19 @@ def _refusal(token: Token | None) -> ASGIApp:
         return problem(503, title, "Try again in a moment, or send a token.", later)
     title = f"Too many requests are under way, {TOKENS.each} at the most of token {token.name!r}."
     return problem(429, title, "Wait for some answers, read them, and try again.", later)
+
+
+def _too_often() -> tuple[Message, Message]:
+    """Made once: who is refused thousands of times a second should cost next to nothing (S29)."""
+    hint = "Wait a second, or send a token."
+    made = problem(429, "Too many requests without a token.", hint, {"Retry-After": "1"})
+    return (
+        {"type": "http.response.start", "status": made.status_code, "headers": made.raw_headers},
+        {"type": "http.response.body", "body": made.body},
+    )
+
+
+TOO_OFTEN = _too_often()
 
 
 def in_pieces(send: Send) -> Send:

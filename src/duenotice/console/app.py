@@ -1,6 +1,7 @@
 """The console as one ASGI application: which page is where, who may see it, and how a page is put together."""
 
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -227,7 +228,13 @@ class Console:
         """The form; who comes with a session that has ended is told so."""
         secret, goes_to = door.secret_of(request), door.safe(request.query_params.get("next", "/"))
         ended = bool(secret) and await self._sessions.token_now(secret) is None
+        if goes_to == "/" and not ended:
+            return HTMLResponse(self._usual_sign_in)  # anybody may ask for it
         return self._sign_in_page("", goes_to, ended=ended)
+
+    @cached_property
+    def _usual_sign_in(self) -> str:
+        return self._render("sign_in.html", problem="", next="/", ended=False)
 
     async def _sign_out(self, request: Request) -> Response:
         if door.is_cross_site(request):

@@ -64,14 +64,15 @@ class Bucket:
 class Strangers:
     """Buckets for addresses that nobody registered: one for each, in a table with an end, and one for all together.
 
-    When the table is full it is cleared. That gives nobody more: what all of them may ask together stays as it is.
+    All together may take `together` times what one may. When the table is full it is cleared. That gives nobody more:
+    what all of them may ask together stays as it is.
     """
 
     __slots__ = ("_buckets", "_of_all", "_rate", "refusals")
 
-    def __init__(self, per_second: float) -> None:
+    def __init__(self, per_second: float, together: float = STRANGERS) -> None:
         self._rate = Rate(per_second)
-        self._of_all = Bucket(Rate(STRANGERS * per_second))
+        self._of_all = Bucket(Rate(together * per_second))
         self.refusals = Bucket(Rate(REFUSALS))
         self._buckets: dict[str | bytes, Bucket] = {}
 
