@@ -114,7 +114,8 @@ def test_another_rule_is_noticed_in_what_is_answered_and_stored(known: dict[str,
 
 def test_another_codec_is_noticed_in_what_is_stored_and_nowhere_else(known: dict[str, Told], tree: Tree) -> None:
     """Keys come in another order; any JSON reader takes both for the same."""
-    old, other = "        self._encode = encode\n", '        self._encode = msgspec.json.Encoder(order="sorted").encode\n'
+    old = "        self._encode = encode\n"
+    other = '        self._encode = msgspec.json.Encoder(order="sorted").encode\n'
     new = tree((old, other))
     assert differing(known, played(new, NODE)) == {"stored"}
 
@@ -153,7 +154,7 @@ def test_a_commit_that_cannot_print_digests_is_refused_and_its_worktree_removed(
 # --- the transcripts ---
 
 
-def stored(payload: bytes, *lines: Rename, position: int = 1, format: int = 10, crc: int | None = None) -> str:
+def stored(payload: bytes, *lines: Rename, position: int = 1, format: int = 11, crc: int | None = None) -> str:
     """The digest of one stored row."""
     sound = crc32(payload, crc32(b"%d %d" % (position, format)))
     transcripts = Transcripts(lambda: 0.0, Recording(Renames(lines)))
