@@ -77,6 +77,7 @@ def test_a_hello_that_comes_byte_by_byte_is_answered(node: Node) -> None:
     ids=["nothing", "half a head", "all but a byte"],
 )
 def test_a_hello_that_does_not_end_is_waited_for_only_so_long(node: Node, sent: bytes) -> None:
+    """Then its connection is closed, and its place is free (S24)."""
     with connect(node) as client:
         client.sendall(sent)
         assert is_closed(client)
