@@ -160,6 +160,10 @@ def _beaten(s: Standing, message: m.Beaten, now: int) -> StandingStep:
         # On another server what comes next has to be seen too: if anything is lost, it lifts incarnations (N14, S3).
         s = _to_prove(s._replace(answers_from=max(s.answers_from, head.position + head.is_copy)), head, now)
         s = _with_held(s)
+    if head.is_copy and s.phase is NodePhase.LEADING and message.sent >= s.right_until:
+        # Others may have led meanwhile, and shown what this server has lost: to store here would prove nothing. Who
+        # leads next begins by lifting the incarnations (N14, S3).
+        return _hand_over(s, m.HandOver(), now)
     if head.is_copy:
         return _on_a_copy(s, message, now)
     return _looked(s._replace(right_until=max(s.right_until, message.sent + s.terms.right)), message, now)

@@ -295,6 +295,7 @@ ROWS = [
                     (sight, {"right_until": NOW - 500 + RIGHT, "answers_from": 10}),
                     (a_copy, {"answers_from": 11}),
                 )
+                if phase is not LEADING or seen is sight
             ],
             Row(
                 f"{phase.value}: what was told since the beat was sent is not lost",
@@ -699,6 +700,20 @@ ROWS = [
         m.MemberGone("you"),
         {"others": {}, "asking": 12},
         (m.AskToHold(3, 12),),
+    ),
+    Row(
+        "a leader whose right was over cannot prove that another server has lost nothing (N14, S3)",
+        node(LEADING, calling=True, right_until=NOW - 500),
+        m.Beaten(NOW - 500, a_copy("me")),
+        {
+            "calling": False,
+            "must_fold": 10,
+            "answers_from": 11,
+            "phase": FOLLOWING,
+            "leader": "",
+            "no_lead_before": NOW + TERMS.lease,
+        },
+        (m.Follow(), m.Resign(), m.SayApplied(10), m.SayHidden(10)),
     ),
     Row(
         "deposed",
