@@ -50,7 +50,10 @@ def is_cross_site(request: Request) -> bool:
     if (fetch_site := request.headers.get("sec-fetch-site")) is not None:
         return fetch_site not in ("same-origin", "none")
     origin = request.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
+    try:
+        return origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
+    except ValueError:  # `http://[` is no origin, so it is not ours
+        return True
 
 
 def safe(path: str) -> str:
