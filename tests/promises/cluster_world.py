@@ -23,6 +23,8 @@ from duenotice.errors import Conflict, DuenoticeError
 from duenotice.journal.memory_members import MemoryMembers
 from duenotice.testkit.journal_examples import NOON
 
+REVEALING = 500
+"""Microseconds until VMs see what is to be shown: other work may have to be done first."""
 DRIFT = 0.04
 SCOPES = ("vm/a", "vm/b", "vm/c")
 GIVE_UPS = (MICROS, 4 * MICROS, 20 * MICROS)
@@ -62,7 +64,7 @@ class Node:
         self.folded: dict[str, int] = dict.fromkeys(SCOPES, 0)  # the version of each document
         self.shown = dict(self.folded)
         self.held: set[str] = set()
-        self.revealed = 0
+        self.revealed = self.allowed = 0
         self.is_stopped = self.is_dead = self.is_cut = self.is_blind = False
         self.epoch: int | None = None  # while it leads
         self.is_appending = self.stops_after_beat = False
@@ -170,7 +172,8 @@ class Node:
                 self.call(action, lambda: list(store.journal.read(known, limit)), lambda read: self.fold(read, sent))
             case m.Reveal(position):
                 assert position == len(self.records)
-                self.revealed, self.shown, self.held = position, dict(self.folded), set()
+                self.allowed = position
+                self.world.later(REVEALING, lambda: self.at_work(self.reveal))
             case m.Lead(epoch):
                 self.epoch = epoch
                 self.clock.lead(Instant(NOON, store.look().head.steady))
@@ -178,6 +181,12 @@ class Node:
                 self.epoch = None
             case m.End() | m.BeginAgain():
                 self.world.kill(self)
+
+    def reveal(self) -> None:
+        """Some time after it was asked for: it waits for its turn. What is behind it has to be allowed too."""
+        if self.allowed >= len(self.records):
+            self.revealed, self.shown, self.held = len(self.records), dict(self.folded), set()
+        self.tell(m.Revealed(self.revealed))
 
     def fold(self, records: list[Record], begun: int = 0) -> m.Message:
         for record in records:

@@ -52,7 +52,7 @@ def is_cross_site(request: Request) -> bool:
     origin = request.headers.get("origin")
     try:
         return origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
-    except ValueError:  # `http://[` is no origin, so it is not ours
+    except ValueError:  # `http://[` is not an origin, so it is not ours
         return True
 
 

@@ -87,8 +87,8 @@ class Standing(NamedTuple):
 
     The positions, each at most the one before: `known` is stored in the journal, `folded` is read and applied, `held`
     is up to where nothing older is shown to VMs any more, `said` is what the others know of that, `revealed` is what
-    VMs see. `may_hold` and `may_show` are the last positions that all may hold and show, `wanted` the one that we, as
-    the leader, want to show next.
+    VMs are to see, `seen` what they do see. `may_hold` and `may_show` are the last positions that all may hold and
+    show, `wanted` the one that we, as the leader, want to show next.
     """
 
     life: str
@@ -102,6 +102,7 @@ class Standing(NamedTuple):
     held: int = 0
     said: int = 0
     revealed: int = 0
+    seen: int = 0
     may_hold: int = 0
     may_show: int = 0
     wanted: int = 0
@@ -206,6 +207,12 @@ class Held(NamedTuple):
     position: int
 
 
+class Revealed(NamedTuple):
+    """VMs see what is stored up to here: a node that asks for that may still have to wait for it."""
+
+    position: int
+
+
 class Asking(NamedTuple):
     """The answer to asking all to hold: who has not applied that yet."""
 
@@ -282,6 +289,7 @@ Message = (
     | HasRead
     | Wrote
     | Held
+    | Revealed
     | Asking
     | Showing
     | MemberGone
@@ -380,7 +388,7 @@ class Read(NamedTuple):
 
 
 class Reveal(NamedTuple):
-    """Show VMs what is folded, which is up to this position."""
+    """Show VMs what is folded, which is up to this position, then say `Revealed`."""
 
     position: int
 

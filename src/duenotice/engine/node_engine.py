@@ -197,12 +197,13 @@ class NodeEngine(PassingEngine):
         self._allowed = max(self._allowed, position)
         self._wake_up()
 
-    async def reveal(self) -> None:
+    async def reveal(self) -> int:
         """Show what is folded, if all of it is allowed."""
         async with self._turn:
             news = await self._off_loop(self._writer.not_shown)
             if not (self._leading and news is not None and news.is_late(self.clock.now())):
                 await self._show_what_is_allowed(news)  # what is late gets a longer notice with the next tick (S2)
+            return self.state.position
 
     def is_in_time(self) -> bool:
         """Whether what is to be shown may be shown now (S2); if not, `_show` has its notice made longer."""

@@ -50,8 +50,8 @@ class Crew(Protocol):
     def allow(self, position: int) -> None:
         """What is folded up to here may be shown."""
 
-    async def reveal(self) -> None:
-        """Show VMs what is folded, if all of it is allowed."""
+    async def reveal(self) -> int:
+        """Show VMs what is folded, if all of it is allowed; tell up to where they see it."""
 
     def is_in_time(self) -> bool:
         """Whether what is to be shown now may still be shown: its notice has not become too short meanwhile (S2).
@@ -210,7 +210,7 @@ class Seat:
                 self._work.put_nowait(partial(self._read, action, position))
             case m.Reveal(position):
                 self._crew.allow(position)
-                self._work.put_nowait(self._crew.reveal)
+                self._work.put_nowait(self._reveal)
             case m.HoldUpTo(position):
                 self._begin(self._hold(position))  # not behind a read: that may wait for what is shown by this
             case m.Lead(epoch):
@@ -263,6 +263,9 @@ class Seat:
         if not self._crew.is_in_time():
             raise _TooLate
         return call()
+
+    async def _reveal(self) -> None:
+        self.tell(m.Revealed(await self._crew.reveal()))
 
     async def _hold(self, position: int) -> None:
         await self._crew.hold(position)

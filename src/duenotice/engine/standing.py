@@ -26,7 +26,7 @@ def may_answer(standing: Standing, now: int) -> bool:
 
 def answers_until(standing: Standing) -> int:
     """Before which moment of its own clock a node may answer, as far as it knows now; 0: not at all."""
-    has_caught_up = standing.revealed >= standing.answers_from and not standing.prove_since
+    has_caught_up = standing.seen >= standing.answers_from and not standing.prove_since
     return standing.right_until if standing.phase in MEMBERS and has_caught_up else 0
 
 
@@ -293,6 +293,10 @@ def _with_held(s: Standing) -> Standing:
     return s._replace(held=max(s.held, min(s.folded, s.answers_from)))
 
 
+def _revealed(s: Standing, message: m.Revealed, now: int) -> StandingStep:
+    return StandingStep(s._replace(seen=max(s.seen, message.position)))
+
+
 def _held(s: Standing, message: m.Held, now: int) -> StandingStep:
     return StandingStep(s._replace(held=max(s.held, message.position)))
 
@@ -464,6 +468,7 @@ RULES: dict[tuple[NodePhase, type], Rule] = {
     **{(phase, m.Closed): _gone_for_good for phase in MEMBERS},
     **{(phase, m.Stop): _gone_for_good for phase in (_P.REGISTERING, _P.READING, _P.JOINING)},
     **{(phase, m.WasReplaced): _replaced for phase in NodePhase if phase is not _P.ENDED},
+    **{(phase, m.Revealed): _revealed for phase in (_P.READING, _P.JOINING, *MEMBERS)},
     **{(phase, m.HasForgotten): _forgotten for phase in NodePhase if phase is not _P.ENDED},
     **{(phase, m.CallBroke): _failed for phase in NodePhase if phase is not _P.ENDED},
 }

@@ -24,6 +24,7 @@ def node(phase: NodePhase, **fields: Any) -> Standing:
         "held": 10,
         "said": 10,
         "revealed": 10,
+        "seen": 10,
         "may_hold": 10,
         "may_show": 10,
         "next_call": NOW + 1,
@@ -184,6 +185,7 @@ ROWS = [
                 {"below": (12, NOW + 2 * TERMS.lease)},
             ),
             Row("what it held before is held", node(phase, known=12, reading=12, holding=10), m.Held(9), {}),
+            Row("what VMs see is known when they see it (S27)", node(phase, seen=8), m.Revealed(9), {"seen": 9}),
             Row("it waits for them again", node(phase, below=(12, NOW + 1)), m.HasRead(12), {}),
         ]
     ],
@@ -835,6 +837,7 @@ EXAMPLES: dict[type, m.Message] = {
     m.HasRead: m.HasRead(99),
     m.Wrote: m.Wrote(99),
     m.Held: m.Held(99),
+    m.Revealed: m.Revealed(99),
     m.Asking: m.Asking(99, ()),
     m.Showing: m.Showing(99, ()),
     m.MemberGone: m.MemberGone("you"),
@@ -861,6 +864,11 @@ def test_who_may_answer(
     """A member whose right is not over, and that shows what was there when it joined (N05, N07)."""
     standing = node(phase, right_until=right_until, answers_from=answers_from)
     assert may_answer(standing, NOW) is (phase in MEMBERS and not is_over and has_caught_up)
+
+
+def test_nobody_is_answered_while_a_node_has_not_shown_yet_what_it_is_about_to_show() -> None:
+    """It shows that behind other work; it was read elsewhere already (S27)."""
+    assert not may_answer(node(FOLLOWING, right_until=NOW + 1, answers_from=10, seen=9), NOW)
 
 
 def test_nobody_is_answered_before_it_is_proven_that_nothing_was_lost_meanwhile() -> None:
