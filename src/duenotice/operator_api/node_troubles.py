@@ -20,7 +20,7 @@ SILENT_SHARE = 3
 HELD_BACK = MICROS // 4
 """A change that waits for less than this is on its way."""
 WORKERS = "workers"
-"""The name of the token of a node's own workers, with the name of the node behind it if there are several."""
+"""The name of the token of a node's own workers."""
 
 
 class Trouble(NamedTuple):
@@ -48,7 +48,7 @@ class Reader(NamedTuple):
     @property
     def is_worker(self) -> bool:
         """Whether it is a process of the node itself."""
-        return self.token.partition("@")[0] == WORKERS
+        return self.token == WORKERS
 
     def __str__(self) -> str:
         kind = "worker" if self.is_worker else "follower"
