@@ -50,6 +50,9 @@ MOST_LOOKS = 64
 MOST_FORESIGHTS = 8
 """Previews under way and waiting."""
 
+MOST_SPARE = 3600 * MICROS
+"""Notice that is added at the most to what was late to be seen."""
+
 _LONG_LAG = 1000
 """With this many records to catch up with, the writer does it at once and does not wait for the next command."""
 
@@ -293,7 +296,9 @@ class Engine(Alone):
                 await self._hold_below(outcome.news)
                 if not self._is_late(outcome.news):
                     break
-            spare = max(MICROS, 2 * spare)
+            if not self._decides:
+                break  # whoever leads now makes its notice longer
+            spare = min(max(MICROS, 2 * spare), MOST_SPARE)
             outcome = await self._off_loop(
                 partial(self._writer.make_ready, outcome.answers, spare, self._showing_takes)
             )
@@ -304,6 +309,11 @@ class Engine(Alone):
 
     async def _hold_below(self, news: News) -> None:
         await self.below.hold(news.records[-1].position)
+
+    @property
+    def _decides(self) -> bool:
+        """Whether what is late is for us to put right."""
+        return True
 
     @property
     def _showing_takes(self) -> int:

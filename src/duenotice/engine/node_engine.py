@@ -19,7 +19,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine import membership as m
 from duenotice.engine.curtain import Curtain
-from duenotice.engine.engine import SELF
+from duenotice.engine.engine import MOST_SPARE, SELF
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.last_polls import LastPolls
 from duenotice.engine.log import report
@@ -133,7 +133,9 @@ class NodeEngine(PassingEngine):
                 await self.stir()
             if not self._waits_for(position):
                 break
-            spare = max(MICROS, 2 * spare)  # more each time: a member that hears no news takes two beats (N08)
+            spare = min(
+                max(MICROS, 2 * spare), MOST_SPARE
+            )  # more each time: a member that hears no news takes two beats (N08)
             later = (await self._in_time(Outcome((), news), spare)).news
             if later is None:
                 break
@@ -142,6 +144,10 @@ class NodeEngine(PassingEngine):
             self._to_show = None
         # Not `news`: if more could not be stored, its state has what the journal does not have.
         await self._show_what_is_allowed(await self._off_loop(self._writer.not_shown))
+
+    @property
+    def _decides(self) -> bool:
+        return self._leading
 
     @property
     def _showing_takes(self) -> int:

@@ -5,7 +5,7 @@ with the process, and without the lock file a second service may begin beside us
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from duenotice.errors import Unavailable
@@ -16,33 +16,42 @@ HINT = (
 )
 
 
-class OpenFiles:
-    """Some files as they are now, each by device and number."""
+CUT_SHORT = (
+    "What was in it may be lost. Take a copy of the directory now, find out who has written to the file, and restore a "
+    "backup if the next start refuses the journal."
+)
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._files = [(os.fspath(path), _identity(path)) for path in paths]
+
+class OpenFiles:
+    """Some files as they are now, each by device and number, and by how short it may get."""
+
+    def __init__(self, paths: Iterable[Path], least: Mapping[Path, int] | None = None) -> None:
+        """`least` is how short files may get that were longer; all others may not get shorter at all."""
+        self._files = [(os.fspath(path), *_identity(path, (least or {}).get(path))) for path in paths]
 
     def check(self) -> None:
         """Raise what is wrong; each commit waits for this, in five microseconds."""
-        for path, known in self._files:
+        for path, known, size in self._files:
             try:
                 found = os.stat(path)  # noqa: PTH116 - each commit waits for this, and a Path takes twice as long
             except OSError as error:
                 raise _displaced(path, error) from error
             if (found.st_dev, found.st_ino) != known:
                 raise Unavailable(f"{path} is another file than the one that was opened.", hint=HINT)
+            if found.st_size < size:
+                raise Unavailable(f"{path} was cut short while the service runs.", hint=CUT_SHORT)
 
     def is_ours(self, path: Path) -> bool:
         """Whether this one is where it was."""
         try:
-            return (os.fspath(path), _identity(path)) in self._files
+            return (os.fspath(path), _identity(path)[0]) in [(known, identity) for known, identity, _ in self._files]
         except OSError:
             return False
 
 
-def _identity(path: Path) -> tuple[int, int]:
+def _identity(path: Path, least: int | None = None) -> tuple[tuple[int, int], int]:
     found = path.stat()
-    return found.st_dev, found.st_ino
+    return (found.st_dev, found.st_ino), found.st_size if least is None else min(least, found.st_size)
 
 
 def _displaced(path: str, error: OSError) -> Unavailable:

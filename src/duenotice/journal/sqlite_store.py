@@ -16,7 +16,7 @@ from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.open_files import OpenFiles
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
 from duenotice.journal.sqlite_errors import told_plainly
-from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable, upgrade
+from duenotice.journal.sqlite_file import LOG_SIZE_KEPT, connect, find_or_create, grow_log, make_writable, upgrade
 
 _MARK_AT = "SELECT position, crc FROM records WHERE position = ?"
 
@@ -61,7 +61,8 @@ class Store:
         with suppress(apsw.FullError, apsw.IOError):  # a full disk must not keep us from reading
             self.move_log()
         grow_log(self.path)
-        self._files = OpenFiles((self.path, *(self._beside(end) for end in ("-wal", "-shm")), self._lock.path))
+        wal, shm, locked = self._beside("-wal"), self._beside("-shm"), self._lock.path
+        self._files = OpenFiles((self.path, wal, shm, locked), {wal: LOG_SIZE_KEPT, locked: 0})
 
     def _holds(self, mark: Mark) -> bool:
         return self.ask(_MARK_AT, mark[:1]) == [mark]

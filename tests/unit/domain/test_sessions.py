@@ -61,6 +61,11 @@ def test_nobody_signs_in_with_a_token_that_is_not_there() -> None:
         (LASTS, LASTS - timedelta(microseconds=1), False),
         (timedelta(days=400), timedelta(0), False),  # somebody has set the wall clock far ahead
         (timedelta(days=-400), timedelta(days=2), False),  # or back
+        (
+            timedelta(days=-400),
+            LASTS + timedelta(days=7),
+            True,
+        ),  # and has left it there, or it was ahead at the sign-in
     ],
 )
 def test_a_session_runs_out_when_it_is_too_late_by_both_faces_of_time(

@@ -1,6 +1,7 @@
 """Nothing is written into files that are not where they were opened, whatever it is."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,29 @@ def test_a_close_leaves_the_records_in_the_database_that_was_renamed(journal: Sq
     again = SqliteJournal(tmp_path)
     assert again.last_position() == 3
     again.close()
+
+
+@pytest.mark.parametrize(("name", "size"), [("journal.db", 4096), ("journal.db-wal", 0), ("journal.db-wal", 2**23)])
+def test_a_file_that_was_cut_short_is_noticed(journal: SqliteJournal, tmp_path: Path, name: str, size: int) -> None:
+    """It has its name and its number still, and what is stored from then on would be lost with the process (S5)."""
+    with (tmp_path / name).open("r+b") as file:
+        whole = file.read()
+        file.truncate(size)
+    with pytest.raises(Unavailable, match=f"{tmp_path / name} was cut short"):
+        journal.append(records(4, 4))
+    (tmp_path / name).write_bytes(whole)
+    journal.append(records(4, 4))
+
+
+def test_the_log_may_get_as_short_as_it_is_kept(tmp_path: Path) -> None:
+    """SQLite cuts it after a very large commit."""
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 100)
+    files = OpenFiles([log], {log: 60})
+    for size, is_fine in ((60, True), (59, False)):
+        log.write_bytes(b"x" * size)
+        with nullcontext() if is_fine else pytest.raises(Unavailable):
+            files.check()
 
 
 def test_a_file_that_cannot_be_looked_at_says_why(tmp_path: Path) -> None:
