@@ -26,32 +26,37 @@ class OpenFiles:
     """Some files as they are now, each by device and number, and by how short it may get."""
 
     def __init__(self, paths: Iterable[Path], least: Mapping[Path, int] | None = None) -> None:
-        """`least` is how short files may get that were longer; all others may not get shorter at all."""
-        self._files = [(os.fspath(path), *_identity(path, (least or {}).get(path))) for path in paths]
+        """`least` is how short a file may get that was longer; all others may not get shorter at all."""
+        self._identities = {os.fspath(path): _identity(path) for path in paths}
+        self._least = {os.fspath(path): size for path, size in (least or {}).items()}
+        self._sizes = dict.fromkeys(self._identities, 0)
+        self.check()
 
     def check(self) -> None:
         """Raise what is wrong; each commit waits for this, in five microseconds."""
-        for path, known, size in self._files:
+        for path, known in self._identities.items():
             try:
                 found = os.stat(path)  # noqa: PTH116 - each commit waits for this, and a Path takes twice as long
             except OSError as error:
                 raise _displaced(path, error) from error
             if (found.st_dev, found.st_ino) != known:
                 raise Unavailable(f"{path} is another file than the one that was opened.", hint=HINT)
-            if found.st_size < size:
-                raise Unavailable(f"{path} was cut short while the service runs.", hint=CUT_SHORT)
+            if (size := found.st_size) != (longest := self._sizes[path]):
+                if size < min(longest, self._least.get(path, longest)):
+                    raise Unavailable(f"{path} was cut short while the service runs.", hint=CUT_SHORT)
+                self._sizes[path] = max(size, longest)
 
     def is_ours(self, path: Path) -> bool:
         """Whether this one is where it was."""
         try:
-            return (os.fspath(path), _identity(path)[0]) in [(known, identity) for known, identity, _ in self._files]
+            return self._identities.get(os.fspath(path)) == _identity(path)
         except OSError:
             return False
 
 
-def _identity(path: Path, least: int | None = None) -> tuple[tuple[int, int], int]:
+def _identity(path: Path) -> tuple[int, int]:
     found = path.stat()
-    return (found.st_dev, found.st_ino), found.st_size if least is None else min(least, found.st_size)
+    return found.st_dev, found.st_ino
 
 
 def _displaced(path: str, error: OSError) -> Unavailable:
