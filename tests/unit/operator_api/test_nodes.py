@@ -238,3 +238,24 @@ async def me(node: Node, headers: list[tuple[str, str]]) -> int:
     scope = {"type": "http", "method": "GET", "path": "/v1/me", "query_string": b"", "headers": raw}
     await app(scope, receive, send)
     return int(statuses[0])
+
+
+@in_loop
+async def test_a_command_of_somebody_who_is_not_a_node_is_refused_before_a_byte_of_it_is_read() -> None:
+    """Its body may be as large as a fleet (S29)."""
+    statuses = list[int]()
+
+    async def never() -> Any:
+        raise AssertionError("the body was asked for")
+
+    async def hear(message: Any) -> None:
+        statuses.extend([message["status"]] if "status" in message else ())
+
+    async with three() as cluster:
+        engine = cluster.leader.engine
+        app: Any = OperatorApi(engine, Ticker(engine), nodes=Nodes(engine)).app()
+        for life in (b"", b"made-up", "é".encode()):
+            headers = [(b"duenotice-life", life), (b"host", b"x"), (b"content-length", b"1000000")]
+            scope = {"type": "http", "method": "POST", "path": "/v1/nodes/commands", "query_string": b""}
+            await app({**scope, "headers": headers}, never, hear)
+    assert statuses == [401] * 3
