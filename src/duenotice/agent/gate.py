@@ -17,7 +17,7 @@ LONGEST = 64 * 1024
 
 
 class Gate(Handler[Any]):
-    """The look as `agent check` sees it: its program is checked as those of handlers are (S33)."""
+    """The look as `agent check` sees it: its program is checked as those of handlers are."""
 
     def __init__(self, healthy: Argv | str) -> None:
         self._healthy = healthy
