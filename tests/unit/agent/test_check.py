@@ -81,7 +81,7 @@ def test_the_shortest_notice_is_that_of_the_contract() -> None:
 
 
 def test_check_finds_a_look_at_the_health_that_others_may_change(tmp_path: Path) -> None:
-    """It runs as root, as hooks do (S33); an address runs nothing."""
+    """It runs as root, as hooks do; an address runs nothing."""
     program = tmp_path / "healthy"
     program.write_text("#!/bin/sh\n")
     drain = '[handlers.drain]\nkind = "command"\nprepare = ["/bin/true"]\nhealthy = '
