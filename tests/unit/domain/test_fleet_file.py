@@ -253,6 +253,14 @@ class TestTwoNodes:
         say(state, "a", vms("x") + taken)
         assert sorted(state.fleet.vms) == ["other", "x"], "within one file it may pass on"
 
+    def test_within_a_file_two_vms_may_change_their_addresses_with_each_other(self) -> None:
+        state = State()
+        say(state, "a", vms("ab"))
+        before = {name: vm.address for name, vm in state.fleet.vms.items()}
+        say(state, "a", vms("a").replace("0.97", "0.98") + vms("b").replace("0.98", "0.97"))
+        after = {name: vm.address for name, vm in state.fleet.vms.items()}
+        assert (after["a"], after["b"]) == (before["b"], before["a"])
+
     def test_what_two_files_say_is_compared_in_words(self) -> None:
         state = State()
         say(state, "a", vms("abc"))

@@ -8,7 +8,7 @@ from duenotice.clock import Instant, micros_of
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import apply
-from duenotice.domain.session import LASTS, MOST_OF_A_TOKEN, MOST_SESSIONS, Session
+from duenotice.domain.session import LASTS, MOST_OF_A_TOKEN, MOST_SESSIONS, Session, session_id
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.token import Role, Token
@@ -74,6 +74,11 @@ def test_a_session_runs_out_when_it_is_too_late_by_both_faces_of_time(
     state = with_tokens("ann")
     sign_in(state, "d")
     assert state.sessions["d"].is_over(Instant(NOW.at + at, NOW.steady + micros_of(steady))) is is_over
+
+
+def test_people_read_a_session_by_the_beginning_of_its_digest() -> None:
+    """No more of it is in the audit trail than tells it from others (S35)."""
+    assert session_id("0123456789abcdef" * 4) == "0123456789ab"
 
 
 def test_signing_out_ends_one_session_once() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from duenotice.clock import Instant, Mark
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import EventType
@@ -51,6 +52,21 @@ def test_a_subscription_begins_where_the_journal_is_and_waits_for_its_receiver()
     made = create(state, types=(EventType.REBOOT,), groups=("web",), vms=("alone",))
     assert (made.status, made.position, made.since) == (SubscriptionStatus.WAITING, state.position - 1, NOW.at)
     assert (made.types, made.groups, made.vms) == ((EventType.REBOOT,), ("set/web",), ("alone",))
+
+
+@pytest.mark.parametrize(
+    ("at", "steady", "is_too_late"),
+    [(24, 24, True), (23, 24, False), (24, 23, False), (2400, 1, False), (-2400, 48, False)],
+)
+def test_a_message_is_given_up_when_a_day_is_over_by_both_faces_of_time(
+    at: int, steady: int, is_too_late: bool
+) -> None:
+    """Since it happened, and since the subscription was resumed (S34)."""
+    made, hour = create(state_of()), timedelta(hours=1)
+    now = Instant(NOW.at + at * hour, NOW.steady + steady * HOUR)
+    assert made.is_too_late(now, t.Record(1, NOW.at, "me", t.ClockMarked(Mark(*NOW)), NOW.steady).when) is is_too_late
+    assert made.is_too_late(now) is is_too_late
+    assert not made.is_too_late(now, now)
 
 
 def test_a_snapshot_keeps_subscriptions_and_who_delivers() -> None:

@@ -19,7 +19,7 @@ from duenotice.domain.preview import outlook, preview
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.window import Window, WindowSpan, opening
-from duenotice.domain.windowed import CLOCK_SET_BACK, NOT_SURE_YET, WINDOW_ENDED, reason_of, waits_until
+from duenotice.domain.windowed import CLOCK_SET_BACK, NOT_SURE_YET, WINDOW_ENDED, missed, reason_of, waits_until
 from duenotice.errors import Conflict, InvariantBroken, Refused
 from tests.unit.domain.build import (
     HOUR,
@@ -197,6 +197,11 @@ class TestEnd:
         changes = tick(state, later(1).after(MINUTE))
         assert changes == [t.WindowClosed(id_of(1), 1)]
         assert (plan_of(state).status, said(state)) == (RUNNING, "")
+
+    def test_an_event_that_no_plan_waits_for_is_just_taken_back(self) -> None:
+        state = listening()
+        event = schedule(state, "web-0", number=7)
+        assert missed(state, event, NOW) == [t.EventCancelled(event.id, "set/web", WINDOW_ENDED)]
 
     def test_what_is_only_scheduled_at_the_end_is_taken_back_and_waits_for_the_next(self) -> None:
         """Another update domain of its set was being hit for the whole window."""
