@@ -297,7 +297,7 @@ class Engine(Alone):
                 if not self._is_late(outcome.news):
                     break
             if not self._decides:
-                break  # whoever leads now makes its notice longer
+                break  # the node that leads now makes its notice longer
             spare = min(max(MICROS, 2 * spare), MOST_SPARE)
             outcome = await self._off_loop(
                 partial(self._writer.make_ready, outcome.answers, spare, self._showing_takes)

@@ -10,13 +10,14 @@ import apsw
 
 from duenotice.clock import Alive
 from duenotice.errors import Damaged, Unavailable
+from duenotice.journal import sqlite_file
 from duenotice.journal.as_found import as_found
 from duenotice.journal.codec import Mark
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.open_files import OpenFiles
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
 from duenotice.journal.sqlite_errors import told_plainly
-from duenotice.journal.sqlite_file import LOG_SIZE_KEPT, connect, find_or_create, grow_log, make_writable, upgrade
+from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable, upgrade
 
 _MARK_AT = "SELECT position, crc FROM records WHERE position = ?"
 
@@ -62,7 +63,7 @@ class Store:
             self.move_log()
         grow_log(self.path)
         wal, shm, locked = self._beside("-wal"), self._beside("-shm"), self._lock.path
-        self._files = OpenFiles((self.path, wal, shm, locked), {wal: LOG_SIZE_KEPT, locked: 0})
+        self._files = OpenFiles((self.path, wal, shm, locked), {wal: sqlite_file.LOG_SIZE_KEPT, locked: 0})
 
     def _holds(self, mark: Mark) -> bool:
         return self.ask(_MARK_AT, mark[:1]) == [mark]
