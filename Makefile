@@ -70,11 +70,11 @@ PYTEST = $(BIN)/pytest -q $(if $(DUENOTICE_SEED),--hypothesis-seed=$(DUENOTICE_S
 domain-tests: develop
 	$(PYTEST) tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-# Eight processes, each takes the next file in the order of tests/conftest.py. They wait more than they compute, so they
+# Six processes, each takes the next file in the order of tests/conftest.py. They wait more than they compute, so they
 # are more than a small machine has cores.
 DAILY := not soak and not kubernetes and not host
 parallel-tests: develop
-	$(PYTEST) -n 8 --dist loadfile --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
+	$(PYTEST) -n 6 --dist loadfile --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
 
 # Real guests run one after the other: each takes much of a small machine's memory.
 smoke-tests: develop
