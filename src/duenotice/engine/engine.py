@@ -66,6 +66,11 @@ def load(journal: Journal) -> State:
     return state
 
 
+def more_spare(spare: int) -> int:
+    """The time that is allowed next, until something is seen, when this was not enough."""
+    return min(max(MICROS, 2 * spare), MOST_SPARE)
+
+
 class Engine(Alone):
     """Submit commands here; read through `publisher`. `threaded` None: if the journal may wait for a disk."""
 
@@ -298,7 +303,7 @@ class Engine(Alone):
                     break
             if not self._decides:
                 break  # the node that leads now makes its notice longer
-            spare = min(max(MICROS, 2 * spare), MOST_SPARE)
+            spare = more_spare(spare)
             outcome = await self._off_loop(
                 partial(self._writer.make_ready, outcome.answers, spare, self._showing_takes)
             )

@@ -19,7 +19,7 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine import membership as m
 from duenotice.engine.curtain import Curtain
-from duenotice.engine.engine import MOST_SPARE, SELF
+from duenotice.engine.engine import SELF, more_spare
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.last_polls import LastPolls
 from duenotice.engine.log import report
@@ -133,9 +133,7 @@ class NodeEngine(PassingEngine):
                 await self.stir()
             if not self._waits_for(position):
                 break
-            spare = min(
-                max(MICROS, 2 * spare), MOST_SPARE
-            )  # more each time: a member that hears no news takes two beats (N08)
+            spare = more_spare(spare)  # each time: a member that hears no news takes two beats (N08)
             later = (await self._in_time(Outcome((), news), spare)).news
             if later is None:
                 break
