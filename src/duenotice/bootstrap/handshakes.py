@@ -42,7 +42,7 @@ _TCP_INFO, _ESTABLISHED = 11, 1
 """Of Linux: what it knows of a connection, and the state that the first byte of it is then."""
 CURVE = "prime256v1"
 """The only group for exchanging keys: the client chooses among those that we allow, and with the default ones a
-handshake costs 90 ms (ffdhe8192). All clients have this one; those that guess another first ask a second time."""
+handshake costs 90 ms (ffdhe8192). Clients of today have this one; those that guess another first ask a second time."""
 
 log = structlog.get_logger()
 
