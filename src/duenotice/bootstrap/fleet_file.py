@@ -109,7 +109,7 @@ class FleetFile:
         """Say which things of the file are not followed, and in what it differs from the files of other nodes."""
         fleet = self._engine.state.fleet
         if now is not before:
-            then, came = by_key("" if before is None else before.lines), set(_put_by(records))
+            then, came = by_key(b"" if before is None else before.lines), set(_put_by(records))
             new = (key for key in by_key(now.lines) if key not in then and key not in came)
             if away := [key for key in new if is_away(fleet, key)]:
                 what = f"the fleet file names what is not in the fleet, and it stays so: {some_of(away)}"

@@ -169,13 +169,13 @@ class LastApplied(Struct, frozen=True, omit_defaults=True):
     """What the fleet file of a node said when it was applied last (N21); a node on its own has no name here.
 
     `digest` is that of its declaration, `text` that of its text. `lines` has one line for each thing that it declares:
-    its key and a hash. It is left out where another one with this digest has it.
+    its key and a hash, all compressed. It is left out where another one with this digest has it.
     """
 
     node: str
     digest: str
     text: str = ""
-    lines: str = ""
+    lines: bytes = b""
 
 
 class Fleet:

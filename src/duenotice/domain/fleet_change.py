@@ -40,7 +40,7 @@ def apply_fleet(state: State, command: c.ApplyFleet, now: Instant, policy: Polic
         t.FleetDeclared(
             declared.digest if before is not None or not fleet.last_applied else fleet.digest,
             declared.site if SITE in says.new else fleet.site,
-            structs.replace(file, lines="") if is_known else file,
+            structs.replace(file, lines=b"") if is_known else file,
         ),
     ]
 

@@ -56,8 +56,8 @@ def file_of(command: ApplyFleet) -> LastApplied | None:
     """What is remembered of the file that is applied, if it is one."""
     if command.node is None:
         return None
-    digest, lines = command.declaration.digest, last_applied.lines_of(command.declaration)
-    return LastApplied(command.node, digest, command.text, lines)
+    lines = last_applied.packed(last_applied.lines_of(command.declaration))
+    return LastApplied(command.node, command.declaration.digest, command.text, lines)
 
 
 def newly_said(fleet: Fleet, declared: Declaration, says: Says) -> Wanted:

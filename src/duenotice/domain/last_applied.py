@@ -4,6 +4,7 @@ A thing of a fleet file has a key: `site`, `host/h1`, `set/web`, `service/shop`,
 instance of a scale set has none: it comes and goes with the capacity, which belongs to the key of its scale set.
 """
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
@@ -22,7 +23,8 @@ REMOVED_KEPT = 100_000
 """Things that are gone and remembered (S24). The oldest are forgotten: a file of a node that is new may add them."""
 
 MOST_TOLD = 10
-_HASH_BYTES = 8
+_HASH_BYTES = 6
+"""A change is overlooked once in 280,000,000,000,000 times; two bytes more would cost 2 MB for a million VMs."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -36,9 +38,14 @@ def digest_of(lines: str) -> str:
     return sha256(lines.encode()).hexdigest()
 
 
-def by_key(lines: str) -> dict[str, str]:
+def packed(lines: str) -> bytes:
+    """As they are kept: names are much alike, so these are a third as long."""
+    return zlib.compress(lines.encode(), level=1)
+
+
+def by_key(lines: bytes) -> dict[str, str]:
     """The hash of each key."""
-    return dict(line.split(" ", 1) for line in lines.split("\n")) if lines else {}
+    return dict(line.split(" ", 1) for line in zlib.decompress(lines).decode().split("\n")) if lines else {}
 
 
 def is_away(fleet: Fleet, key: str) -> bool:
@@ -104,7 +111,7 @@ def each_once(fleet: Fleet) -> tuple[LastApplied, ...]:
     for file in fleet.last_applied.values():
         first.setdefault(file.digest, file.node)
     return tuple(
-        file if first[file.digest] == file.node else structs.replace(file, lines="")
+        file if first[file.digest] == file.node else structs.replace(file, lines=b"")
         for file in fleet.last_applied.values()
     )
 
