@@ -82,7 +82,7 @@ class TomlFile:
             closed = _CLOSES[opener].match(text, begin, begin + _PIECE)
             if closed is None or closed.end() == begin + _PIECE:
                 where = f"{self.name}{self._between}{text.count(_LINE_END, 0, opened) + 1}"
-                what = f"{where}: a comment or a text has no end, or over {_PIECE:,} characters."
+                what = f"{where}: a comment or a text has no end, or has more than {_PIECE:,} characters."
                 raise Misconfigured(what, hint="Fix the line and try again.")
             at = closed.end()
 

@@ -27,7 +27,9 @@ class OpenFiles:
 
     def __init__(self, paths: Iterable[Path], least: Mapping[Path, int] | None = None) -> None:
         """`least` is how short a file may get that was longer; all others may not get shorter at all."""
-        self._identities = {os.fspath(path): _identity(path) for path in paths}
+        named = {os.fspath(path) for path in paths}
+        # A link, and where it leads: SQLite looks for the log beside the second, so neither may change.
+        self._identities = {path: _identity(path) for path in sorted(named | set(map(os.path.realpath, named)))}
         self._least = {os.fspath(path): size for path, size in (least or {}).items()}
         self._sizes = dict.fromkeys(self._identities, 0)
         self.check()
@@ -36,7 +38,7 @@ class OpenFiles:
         """Raise what is wrong; each commit waits for this, in five microseconds."""
         for path, known in self._identities.items():
             try:
-                found = os.stat(path)  # noqa: PTH116 - each commit waits for this, and a Path takes twice as long
+                found = os.lstat(path)  # each commit waits for this, and a Path takes twice as long
             except OSError as error:
                 raise _displaced(path, error) from error
             if (found.st_dev, found.st_ino) != known:
@@ -49,13 +51,13 @@ class OpenFiles:
     def is_ours(self, path: Path) -> bool:
         """Whether this one is where it was."""
         try:
-            return self._identities.get(os.fspath(path)) == _identity(path)
+            return self._identities.get(os.fspath(path)) == _identity(os.fspath(path))
         except OSError:
             return False
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
+def _identity(path: str) -> tuple[int, int]:
+    found = os.lstat(path)
     return found.st_dev, found.st_ino
 
 

@@ -81,7 +81,7 @@ class Store:
     def within(self, work: Callable[[apsw.Connection], None]) -> None:
         """Do this in a transaction, all or nothing (S6). It takes the write lock at once, so what is checked inside
         still holds at the commit."""
-        self._files.check()  # before anything is written: what is refused must not be found there later (S6)
+        self.check_files()  # before anything is written: what is refused must not be found there later (S6)
         try:
             with self._writing:
                 self._do(work)
@@ -105,7 +105,7 @@ class Store:
 
         If an error has left another transaction open, nothing is done: it could be lost with that one (S5).
         """
-        self._files.check()
+        self.check_files()
         try:
             with self._writing:
                 if self._writer.in_transaction:

@@ -1,7 +1,9 @@
 """Nothing is written into files that are not where they were opened, whatever it is."""
 
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,16 @@ def test_a_close_leaves_the_records_in_the_database_that_was_renamed(journal: Sq
     again.close()
 
 
+def test_a_commit_that_misses_the_log_has_moved_it_into_the_database(journal: SqliteJournal, tmp_path: Path) -> None:
+    """Whoever notices it first: a kill -9 after that loses nothing (S5)."""
+    (tmp_path / "journal.db-wal").unlink()
+    with pytest.raises(Unavailable, match="was renamed or deleted"):
+        journal.append(records(4, 4))
+    shutil.copy(tmp_path / "journal.db", tmp_path / "copy")
+    with closing(sqlite3.connect(f"file:{tmp_path}/copy?immutable=1", uri=True)) as copy:
+        assert copy.execute("SELECT max(position) FROM records").fetchone() == (3,)
+
+
 @pytest.mark.parametrize(("name", "size"), [("journal.db", 4096), ("journal.db-wal", 0), ("journal.db-wal", 2**21)])
 def test_a_file_that_was_cut_short_is_noticed(journal: SqliteJournal, tmp_path: Path, name: str, size: int) -> None:
     """It has its name and its number still, and what is stored from then on would be lost with the process (S5)."""
@@ -72,14 +84,39 @@ def test_the_log_may_get_as_short_as_it_is_kept(tmp_path: Path) -> None:
             files.check()
 
 
-def test_a_file_that_cannot_be_looked_at_says_why(tmp_path: Path) -> None:
-    """A link that leads to itself, say."""
+def test_a_link_to_where_the_file_went_is_another_file(journal: SqliteJournal, tmp_path: Path) -> None:
+    """After kill -9 SQLite would look for the log beside the file that the link leads to, and not find it (S5)."""
+    database, elsewhere = tmp_path / "journal.db", tmp_path / "elsewhere"
+    database.rename(elsewhere)
+    database.symlink_to(elsewhere)
+    with pytest.raises(Unavailable, match=f"{database} is another file"):
+        journal.append(records(4, 4))
+    elsewhere.replace(database)
+    journal.append(records(4, 4))
+
+
+@pytest.mark.parametrize("name", ["link", "file"])
+def test_a_link_that_was_there_from_the_start_is_fine_until_it_or_its_file_changes(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
-    files = OpenFiles([tmp_path / "file"])
+    (tmp_path / "link").symlink_to("file")
+    files = OpenFiles([tmp_path / "link"])
     files.check()
-    assert files.is_ours(tmp_path / "file")
-    (tmp_path / "file").unlink()
-    (tmp_path / "file").symlink_to("file")
+    (tmp_path / name).rename(tmp_path / "away")
+    (tmp_path / name).symlink_to("away")
+    with pytest.raises(Unavailable, match=f"{name} is another file"):
+        files.check()
+    assert files.is_ours(tmp_path / "link") == (name == "file")
+
+
+def test_a_file_that_cannot_be_looked_at_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").write_text("")
+    files = OpenFiles([folder / "file"])
+    files.check()
+    assert files.is_ours(folder / "file")
+    folder.rename(tmp_path / "away")
+    folder.symlink_to("folder")
     with pytest.raises(Unavailable, match="cannot be looked at: Too many levels"):
         files.check()
-    assert not files.is_ours(tmp_path / "file")
+    assert not files.is_ours(folder / "file")
