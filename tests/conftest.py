@@ -1,5 +1,6 @@
 """What every test shares; must not start anything: suites bring their own fixtures."""
 
+import gc
 import sys
 import tomllib
 from pathlib import Path
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if why := quarantined.get(f"{_name(item.path)}::{item.name.partition('[')[0]}"):
             item.add_marker(pytest.mark.xfail(reason=f"quarantined: {why}", strict=False))
+
+
+def pytest_collection_finish() -> None:
+    """A garbage collection need not go through 12,000 collected tests each time: that takes 0.2 s."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish() -> None:

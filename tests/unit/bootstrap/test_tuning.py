@@ -14,7 +14,6 @@ def collector() -> Iterator[None]:
     """As it was before, for all other tests."""
     before = gc.get_threshold()
     yield
-    gc.unfreeze()
     gc.set_threshold(*before)
 
 
