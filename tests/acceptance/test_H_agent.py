@@ -218,3 +218,39 @@ def test_H07_the_notice_left_decides_the_timeout(tmp_path: Path):
         seen = agent.records[0].seen
         assert seen and seen.not_before and failed.at < seen.not_before and time.monotonic() - began < 6
         assert all(asked.method == "GET" for asked in server.requests)
+
+
+ADVICE = """
+[[vms]]
+name = "render-0"
+address = "127.0.42.9"
+spot = true
+"""
+NAMES_IT = """
+[metadata]
+endpoint = "{endpoint}"
+source_address = "{address}"
+name = "{name}"
+[approval]
+policy = "{policy}"
+[[rules]]
+types = ["SpotRebalanceRecommendation"]
+handlers = ["drain"]
+[handlers.drain]
+kind = "command"
+prepare = ["{hooks}/drain"]
+recover = ["{hooks}/undrain"]
+"""
+
+
+def test_H04_an_agent_whose_rule_names_advice_prepares_for_it_and_never_approves(tmp_path: Path):
+    """It asks for the version that shows it, lets the handler work, and puts back when the advice is withdrawn."""
+    with Node(ADVICE, spot_rebalance=True) as node:
+        node.enable("render-0")
+        event_id = node.schedule("SpotRebalanceRecommendation", "render-0")
+        with Machine(tmp_path / "m", metadata_endpoint(node), "127.0.42.9", "own", config=NAMES_IT) as agent:
+            agent.start()
+            agent.until(lambda: "prepared" in agent.whats)
+            node.operate(f"/v1/events/{event_id}/cancel")
+            agent.until(lambda: "recovered" in agent.whats)
+            assert (agent.trace, approvals(node)) == (["prepare", "recover"], [])

@@ -238,6 +238,32 @@ def test_H01_unknown_api_version_is_refused_before_anything_is_sent(connect: Con
     assert "2020-07-01" in caught.value.hint
 
 
+@pytest.mark.parametrize("spot_rebalance", [True, False])
+def test_H01_a_spot_vm_reads_advice_where_the_service_gives_it(connect: Connect, spot_rebalance: bool):
+    """Asked for advice, the client reads 2024-07-09; a service that does not have it is read in the usual version."""
+    with Node(DEMO, spot_rebalance=spot_rebalance) as node:
+        client = vm(connect, node, "render-0", advice=True)
+        client.document()
+        kind = "SpotRebalanceRecommendation" if spot_rebalance else "Preempt"
+        node.schedule(kind, "render-0")
+        assert [event.type for event in client.document().events] == [kind]
+
+
+def test_H04_advice_is_not_approved_with_the_rest(connect: Connect):
+    """Of all its events a client approves those that have a deadline; advice alone is nothing to approve."""
+    with Node(DEMO, spot_rebalance=True) as node:
+        client = vm(connect, node, "render-0", advice=True)
+        client.document()
+        node.schedule("SpotRebalanceRecommendation", "render-0")
+        (advice,) = client.document().events
+        with pytest.raises(Refused, match="nothing to approve") as caught:
+            client.approve(advice)
+        assert caught.value.hint == "Advice needs no approval."
+        node.schedule("Reboot", "render-0")
+        client.approve(*client.document().events)
+        assert [event.started for event in client.document().events] == [False, True]
+
+
 def test_H01_nothing_to_approve_is_refused_before_anything_is_sent(connect: Connect, node: Node):
     """An approval of nothing is a mistake."""
     with pytest.raises(Refused, match="nothing to approve"):
