@@ -254,3 +254,46 @@ def test_H04_an_agent_whose_rule_names_advice_prepares_for_it_and_never_approves
             node.operate(f"/v1/events/{event_id}/cancel")
             agent.until(lambda: "recovered" in agent.whats)
             assert (agent.trace, approvals(node)) == (["prepare", "recover"], [])
+
+
+def test_H08_an_agent_whose_approval_meets_a_sign_in_page_tries_again(tmp_path: Path):
+    """Nothing is recorded as approved before an answer of ours has come; then it is, once."""
+    event = {
+        "EventId": "805C2F53-88EE-4045-95F8-788FD1634F66",
+        "EventStatus": "Scheduled",
+        "EventType": "Reboot",
+        "Resources": ["vm-0"],
+        "NotBefore": format_rfc1123(datetime.now(UTC) + timedelta(minutes=15)),
+    }
+    document = json_answer({"DocumentIncarnation": 1, "Events": [event]})
+    page = reply(200, b"<html>Please sign in</html>", "Content-Type: text/html")
+    with EvilServer(document) as server:
+        server.to_posts = page
+        with Machine(tmp_path / "vm", server.endpoint, "127.0.0.1", "own", name="vm-0") as agent:
+            agent.start()
+            agent.until(lambda: sum(asked.method == "POST" for asked in server.requests) >= 3)
+            assert "approved" not in agent.whats
+            server.to_posts = reply(200)
+            agent.until(lambda: "approved" in agent.whats)
+
+
+def has_read_started(agent: Machine, event_id: str) -> bool:
+    """Whether the ledger of an agent knows that an event has started."""
+    case = agent.case(event_id)
+    return case is not None and case.event.started
+
+
+def test_D07_the_way_back_waits_until_the_event_is_gone(node: Node, start: Start):
+    """An announced Reboot that only pauses the VM, twice, is not over before it is gone from the document."""
+    agent = start("web-0")
+    event_id = node.schedule("Reboot", "web-0")
+    agent.until(lambda: node.statuses("web-0") == ["Started"])
+    for _ in range(2):
+        agent.pause()
+        node.advance("2m")
+        agent.go_on()
+        agent.until(lambda: has_read_started(agent, event_id))
+        assert agent.trace == ["prepare"]
+    node.advance("6m")
+    agent.until(lambda: agent.is_over(event_id))
+    assert agent.trace == ["prepare", "recover"]

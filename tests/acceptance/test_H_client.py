@@ -25,6 +25,7 @@ from duenotice.errors import Misconfigured, Refused
 from duenotice.wire.seen_document import SeenEvent, event_to_json
 from tests.acceptance.conftest import DEMO
 from tests.support.clients import Client, Connect
+from tests.support.evil import Answer, EvilServer, reply
 from tests.support.node import Node
 
 DOCS = Path(__file__).parents[2] / "docs" / "client.md"
@@ -262,6 +263,22 @@ def test_H04_advice_is_not_approved_with_the_rest(connect: Connect):
         node.schedule("Reboot", "render-0")
         client.approve(*client.document().events)
         assert [event.started for event in client.document().events] == [False, True]
+
+
+PAGES: dict[str, Answer] = {
+    "sign-in page": reply(200, b"<html>Please sign in</html>", "Content-Type: text/html"),
+    "302": reply(302, b"", "Location: http://192.0.2.1/sign-in"),
+    "HTTP/1.0": [b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"],
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_H08_an_approval_answered_by_somebody_else_is_an_error(connect: Connect, page: str):
+    """A sign-in page, a redirect and an HTTP/1.0 proxy do not approve: the caller gets an error, never success."""
+    with EvilServer(PAGES[page]) as server:
+        client = connect(server.endpoint, budget=0)
+        with pytest.raises(BadAnswer):
+            client.approve("F020BA2E-3BC0-4C40-A10B-86575A9EABD5")
 
 
 def test_H01_nothing_to_approve_is_refused_before_anything_is_sent(connect: Connect, node: Node):

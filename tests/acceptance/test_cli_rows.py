@@ -57,7 +57,7 @@ def test_D01_each_type_gives_its_notice_cli(node: Node, event_type: str):
 
 
 def test_B10_2024_07_09_advice_is_given_and_withdrawn_cli():
-    """`events schedule` gives a spot VM advice, `events approve` says that it never starts, `events cancel` withdraws."""
+    """`events schedule` gives a spot VM advice, `events approve` says what it is, `events cancel` withdraws it."""
     with Node(DEMO, spot_rebalance=True) as node:
         node.enable("render-0")
         (event,) = cli(node, "events schedule render-0 --type SpotRebalanceRecommendation")
