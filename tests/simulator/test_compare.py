@@ -20,7 +20,7 @@ from simulator.world import Shape
 from tools import compare
 
 ROOT = Path(__file__).parents[2]
-NODE, AGENT = "short/3", "changing/3"
+NODE, AGENT = "short/2", "changing/3"
 """Two worlds that are over soon."""
 SMALL = Shape(nodes=2, vms=3, seconds=120, actions=8, lease=60.0, agents=1)
 
