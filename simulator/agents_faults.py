@@ -128,6 +128,23 @@ for _what in HABITS:
         fault(f"hook-{_what}", f"the hooks of a handler behave badly for a while: {_what}", 0.8, AGENTS)(_habit(_what))
 
 
+# What a started event does to its VM
+
+
+def hit_by(kind: str, vm: AgentVm, dice: Random) -> bool:
+    """Whether a started event of this type reboots the VM: mostly, if that was announced."""
+    reboots = kind in ("Reboot", "Redeploy") and dice.random() < 0.7
+    if reboots:
+        vm.later(1.0, vm.reboot, dice.uniform(1.0, 60.0), dice.random() < 0.3)
+    return reboots
+
+
+def pauses(vm: AgentVm, dice: Random, within: float) -> None:
+    """While its event is Started a VM may be paused, more than once, whatever was announced (D07)."""
+    for _ in range(dice.choice((0, 1, 1, 2, 3))):
+        vm.later(dice.uniform(0.0, within), vm.freeze, dice.uniform(0.2, 9.0))
+
+
 # Only where the service is scripted
 
 

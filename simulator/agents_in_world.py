@@ -11,8 +11,8 @@ from duenotice.domain import transitions as t
 from duenotice.domain.transitions import Record
 from duenotice.wire.event_names import TYPE_NAMES
 from duenotice.wire.times import parse_time
-from simulator import agents_faults  # noqa: F401 (its rows)
 from simulator.agents_checks import AgentChecker
+from simulator.agents_faults import hit_by, pauses
 from simulator.agents_line import Connection, Told
 from simulator.agents_machine import AgentVm
 from simulator.agents_service import ToldDocument, ToldEvent
@@ -26,6 +26,8 @@ LONGEST = 20.0
 """Seconds until an answer that has not come is lost; a poll is held for 10."""
 CALM = 500.0
 """Seconds in which everything must be put back once all is over."""
+PAUSED_WITHIN = 60.0
+"""Seconds from its start in which an event that is no reboot pauses its VMs."""
 _LATE = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -131,16 +133,14 @@ def _agent(world: "World", address: str) -> AgentVm:
 
 
 def _impact(world: "World", record: Record) -> None:
-    """A VM is rebooted by its event, most of the time."""
+    """A VM is rebooted by its event, most of the time; else it is paused (D07)."""
     if not isinstance(record.transition, t.EventStarted):
         return
     event = record.transition.event
-    if TYPE_NAMES[event.type] not in ("Reboot", "Redeploy"):
-        return
     for vm in world.agents:
         dice = world.dice(f"impact/{event.id}/{vm.name}")
-        if checker_of(vm).name in event.resources and dice.random() < 0.7:
-            vm.later(1.0, vm.reboot, dice.uniform(1.0, 60.0), dice.random() < 0.3)
+        if checker_of(vm).name in event.resources and not hit_by(TYPE_NAMES[event.type], vm, dice):
+            pauses(vm, dice, PAUSED_WITHIN)
 
 
 def checker_of(vm: AgentVm) -> AgentChecker:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from duenotice.agent import ledger
-from simulator import agents_faults  # noqa: F401 (its rows)
 from simulator.agents_checks import AgentChecker, Violation
+from simulator.agents_faults import hit_by, pauses
 from simulator.agents_machine import DAMAGE, AgentVm
 from simulator.agents_service import ScriptedService, ToldEvent
 from simulator.border import real_seconds, world_of
@@ -56,8 +56,8 @@ class AgentWorld:
 
     def _impact(self, event: ToldEvent) -> None:
         dice = self.dice(f"impact/{event.id}")
-        if event.type in ("Reboot", "Redeploy") and "vm-0" in event.resources and dice.random() < 0.7:
-            self.vm.later(1.0, self.vm.reboot, dice.uniform(1.0, 60.0), dice.random() < 0.3)
+        if "vm-0" in event.resources and not hit_by(event.type, self.vm, dice):
+            pauses(self.vm, dice, event.lasts)
 
     def do(self, action: Action) -> None:
         kind = TABLE[action.kind]

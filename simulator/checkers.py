@@ -24,7 +24,9 @@ LEAST_NOTICE = {
     EventType.REDEPLOY: 600,
     EventType.PREEMPT: 30,
     EventType.TERMINATE: 300,
+    EventType.SPOT_REBALANCE_RECOMMENDATION: 30,
 }
+ADVICE = EventType.SPOT_REBALANCE_RECOMMENDATION
 PLANNED = {Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST}
 MOVES: dict[tuple[type, Phase], Phase] = {
     (t.EventPostponed, Phase.SCHEDULED): Phase.SCHEDULED,
@@ -45,7 +47,7 @@ class Checker(Protocol):
 
 class S1:
     """A Scheduled event starts only if approved, or when its notice has truly elapsed and now ≥ NotBefore.
-    Late is allowed, early never. (What its owner has approved beforehand is approved, see M09.)"""
+    Late is allowed, early never. (What its owner has approved beforehand is approved, see M09.) Advice never starts."""
 
     def __init__(self) -> None:
         self._world = World()
@@ -78,6 +80,7 @@ class S1:
             case t.EventApproved(event_id):
                 self._approved.add(event_id)
             case t.EventStarted(event):
+                assert event.type is not ADVICE, f"{event.id} is advice, and starts"
                 self._started.add(event.id)
                 if event.id not in self._approved:
                     self._check_elapsed(event.id, committed.decided)
@@ -407,17 +410,18 @@ class S16:
 
 
 class S17:
-    """Approvals are idempotent; two at once are one."""
+    """Approvals are idempotent; two at once are one. To approve advice does nothing."""
 
     def __init__(self) -> None:
         self._approved: set[str] = set()
         self._started: set[str] = set()
         self._gone: set[str] = set()
+        self._advice: set[str] = set()
 
     def see(self, moment: Moment) -> None:
         for committed in moment.committed:
             self._follow(committed.record.transition)
-        settled = self._approved | self._started | self._gone
+        settled = self._approved | self._started | self._gone | self._advice
         for answer in moment.answers:
             if isinstance(answer.command, c.ApproveEvents) and answer.outcome is Outcome.DONE:
                 lost = set(answer.command.event_ids) - settled
@@ -426,9 +430,11 @@ class S17:
     def _follow(self, transition: t.Transition) -> None:
         match transition:
             case t.EventRaised(event):
+                self._advice |= {event.id} if event.type is ADVICE else set()
                 self._approved |= {event.id} if event.approved_by else set()
                 self._started |= {event.id} if event.phase is Phase.STARTED else set()
             case t.EventApproved(event_id):
+                assert event_id not in self._advice, f"{event_id} is advice, and is approved"
                 again = event_id in self._approved | self._started | self._gone
                 assert not again, f"{event_id} is approved a second time, or too late"
                 self._approved.add(event_id)

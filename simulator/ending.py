@@ -90,7 +90,7 @@ def _set_clocks(world: "World") -> None:
 
 
 async def _let_all_end(world: "World") -> None:
-    """A maintenance always ends; so does every event. What would take days is cancelled first."""
+    """A maintenance always ends; so does every event. What would take days is cancelled first, and advice withdrawn."""
     for plan in sorted(world.judge.plans):
         await world.operator.ask("POST", f"/v1/maintenances/{plan}/resume", {})
         status, answer = await world.operator.ask("GET", f"/v1/maintenances/{plan}")
@@ -98,7 +98,8 @@ async def _let_all_end(world: "World") -> None:
             await world.operator.ask("POST", f"/v1/maintenances/{plan}/cancel", {})
     now = max(node.machine.wall() for node in world.nodes.values())
     for event in list(world.observatory.live.values()):
-        if event.phase is Phase.SCHEDULED and event.not_before > now + timedelta(hours=1):
+        far = event.phase is Phase.SCHEDULED and event.not_before > now + timedelta(hours=1)
+        if far or event.is_advice:
             await world.operator.ask("POST", f"/v1/events/{event.id}/cancel", {})
     end = world.loop.time() + PATIENCE
     while world.observatory.live or await _open_plans(world):

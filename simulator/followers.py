@@ -88,7 +88,13 @@ class Follower:
     async def _run(self, process: Process, token: str) -> None:
         urls = ",".join(f"http://{name}:1" for name in self.world.names)
         settings = ServeSettings(
-            node=self.name, operator_listen=NOWHERE, workers=1, log_format="none", follow=urls, follow_token_file=token
+            node=self.name,
+            operator_listen=NOWHERE,
+            workers=1,
+            log_format="none",
+            spot_rebalance=True,
+            follow=urls,
+            follow_token_file=token,
         )
         try:
             self.service = service = SimulatedFollower(settings, self.world.network, process)

@@ -20,7 +20,7 @@ from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Group, Vm
 from duenotice.errors import DuenoticeError
 
-NEWEST = "2020-07-01"
+NEWEST = "2024-07-09"
 
 
 class Outcome(Enum):

@@ -71,7 +71,7 @@ class Judge:
         match record.transition:
             case t.EventRaised(event):
                 self._event_scopes[event.id].add(event.scope)
-                if event.approved_by or event.started_at is not None:
+                if event.approved_by or event.started_at is not None or event.is_advice:
                     self._approved.add(event.id)
             case t.EventApproved(event_id):
                 self._approved.add(event_id)

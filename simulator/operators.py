@@ -116,6 +116,16 @@ def schedule(world: "World", dice: Random) -> bool | None:
     return None
 
 
+@act("advise", "An operator advises a VM to move: only spot VMs can be.", 1.0)
+def advise(world: "World", dice: Random) -> bool | None:
+    if (name := _a_vm(world, dice)) is None:
+        return False
+    mark = f"event {world.mark()}"
+    body = {"type": "SpotRebalanceRecommendation", "resources": [name], "description": mark}
+    _soon(world, "POST", "/v1/events", body, mark, dice)
+    return None
+
+
 @act("plan", "An operator plans a maintenance.", 5.0)
 def plan(world: "World", dice: Random) -> bool | None:
     selectors = [f"host={name}" for name in world.fleet.hosts]

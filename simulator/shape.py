@@ -17,11 +17,13 @@ KEYS = {
     "2019-04-01": _SEVEN,
     "2019-08-01": _EIGHT,
     "2020-07-01": (*_EIGHT, "DurationInSeconds"),
+    "2024-07-09": (*_EIGHT, "DurationInSeconds"),
 }
 TYPES = dict.fromkeys(KEYS, _ALL) | {
     "2017-03-01": _FIRST,
     "2017-08-01": _FIRST,
     "2017-11-01": _FIRST | {"Preempt"},
+    "2024-07-09": _ALL | {"SpotRebalanceRecommendation"},
 }
 PREVIEW = "2017-03-01"
 

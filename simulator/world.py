@@ -337,13 +337,14 @@ class World:
             operator_listen=NOWHERE,
             workers=1,
             log_format="none",
+            spot_rebalance=True,
             node=name,
             lease=self.shape.lease,
             journal="postgresql://store" if self.shape.nodes > 1 else "",
             node_url=f"http://{name}:1",
             **(_DRIVEN if self.shape.driver else {}),
         )
-        node = Node(name, machine, self.network, settings, open_store, MetadataOptions())
+        node = Node(name, machine, self.network, settings, open_store, MetadataOptions(spot_rebalance=True))
         node.on_start, node.on_end = self._started, self._ended_by_itself
         node.on_bug = lambda node, error: self.broken(f"the node {node.name} cannot start: {error!r}")
         self.nodes[name] = node

@@ -79,6 +79,9 @@ class ServeSettings(Struct, frozen=True):
     ] = 0.0
     first_answer_empty: Annotated[bool, Meta(description="answer a scope's first request with an empty 200")] = False
     newer_versions_400: Annotated[bool, Meta(description="answer unknown newer api-versions with 400, not 404")] = False
+    spot_rebalance: Annotated[
+        bool, Meta(description="have api-version 2024-07-09, in which spot VMs are advised to move before an eviction")
+    ] = False
     leaf_json: Annotated[
         bool, Meta(description="answer a single instance value in JSON, not with 400, if format=text is missing")
     ] = False
@@ -164,6 +167,7 @@ QUIRKS = (
     "first_answer_delay",
     "first_answer_empty",
     "newer_versions_400",
+    "spot_rebalance",
     "host_failure_type",
     "leaf_json",
     "gone_approval",

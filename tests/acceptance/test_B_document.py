@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
 
 FIRST_KEYS = ["EventId", "EventStatus", "EventType", "ResourceType", "Resources", "NotBefore"]
@@ -377,6 +378,76 @@ def test_B10_a_type_that_is_not_shown_can_still_be_approved(node: Node):
     event_id = raised(node, "Preempt", "render-0")["EventId"]
     assert node.approve("render-0", event_id, version="2017-08-01").status == 200
     assert node.statuses("render-0") == ["Started"]
+
+
+ADVICE = "SpotRebalanceRecommendation"
+
+
+def advise(node: Node, *vms: str) -> str:
+    """Advise spot VMs to move; the id of the event."""
+    (event,) = node.operate("/v1/events", {"type": ADVICE, "resources": list(vms)})
+    return str(event["id"])
+
+
+def test_B10_2024_07_09_is_not_there_without_its_setting(shared: Node):
+    """Version 2024-07-09 is 404, and advice is refused with what turns it on."""
+    assert shared.get("render-0", "2024-07-09").status == 404
+    answer = shared.operator("POST", "/v1/events", {"type": ADVICE, "resources": ["render-0"]})
+    assert (answer.status, "--spot-rebalance" in answer.json()["hint"]) == (422, True)
+
+
+def test_B10_2024_07_09_shows_a_spot_vm_the_advice_to_move():
+    """Advice is an event of the usual form, Scheduled; older versions show nothing of it, and others still exist."""
+    with Node(DEMO, spot_rebalance=True) as node:
+        node.enable("render-0")
+        event_id = advise(node, "render-0")
+        (event,) = node.events("render-0", "2024-07-09")
+        assert list(event) == KEYS["2020-07-01"]
+        told = {key: event[key] for key in ("EventId", "EventStatus", "EventType", "ResourceType", "Resources")}
+        assert told == {
+            "EventId": event_id,
+            "EventStatus": "Scheduled",
+            "EventType": ADVICE,
+            "ResourceType": "VirtualMachine",
+            "Resources": ["render-0"],
+        }
+        assert (event["EventSource"], event["DurationInSeconds"]) == ("Platform", -1)
+        assert all(node.events("render-0", version) == [] for version in KEYS)
+        assert [node.get("render-0", version).status for version in ("2024-07-10", "2020-07-01")] == [404, 200]
+
+
+def test_B10_2024_07_09_advice_is_no_deadline():
+    """Nothing starts at its NotBefore, approved or not: the VM is answered 200, an operator that it is advice."""
+    with Node(DEMO, spot_rebalance=True) as node:
+        node.enable("render-0")
+        event_id = advise(node, "render-0")
+        assert node.approve("render-0", event_id).status == 200
+        assert node.operator("POST", f"/v1/events/{event_id}/approve").status == 409
+        before = node.get("render-0", "2024-07-09").body
+        node.advance("23h")
+        assert node.get("render-0", "2024-07-09").body == before
+        assert node.operator("GET", "/v1/vms/render-0").json()["state"] == "fine"
+
+
+def test_B10_2024_07_09_advice_is_gone_when_it_is_withdrawn_or_the_vm_is_preempted():
+    """An operator withdraws it by cancelling it; with the VM it goes, and its neighbours are told so."""
+    with Node(MIXED, spot_rebalance=True) as node:
+        node.enable("spot")
+        node.operate(f"/v1/events/{advise(node, 'spot')}/cancel")
+        assert node.events("plain", "2024-07-09") == []
+        advise(node, "spot")
+        node.operate("/v1/vms/spot/evict")
+        assert [event["EventType"] for event in node.events("plain", "2024-07-09")] == [ADVICE, "Preempt"]
+        node.advance("2m")
+        assert node.events("plain", "2024-07-09") == []
+
+
+@pytest.mark.parametrize(("vms", "status"), [(["db-0"], 422), (["render-0", "render-0"], 422), (["render-0"], 409)])
+def test_B10_2024_07_09_only_spot_vms_are_advised_and_each_once(vms: list[str], status: int):
+    """Other VMs are never evicted; a second piece of advice would say nothing new."""
+    with Node(DEMO, spot_rebalance=True) as node:
+        advise(node, "render-0")
+        assert node.operator("POST", "/v1/events", {"type": ADVICE, "resources": vms}).status == status
 
 
 # B11

@@ -116,6 +116,62 @@ def test_E05_a_placement_group_has_at_most_a_hundred_vms(node: Node):
     assert sorted(groups.values()) == [50, 100, 100]
 
 
+GPU = """
+[[scale_sets]]
+name = "gpu"
+capacity = {capacity}
+addresses = "127.0.5.0/24"
+fault_domains = 1
+update_domains = 2
+{more}
+"""
+ALONE = "tells_only_hit = true"
+
+
+def test_E05_a_scale_set_with_one_fault_domain_tells_only_the_vms_hit():
+    """With its key in the fleet file each VM reads its own events only; without it the placement group is told."""
+    for more, expected in ((ALONE, ["gpu_1"]), ("", ["gpu_0", "gpu_1", "gpu_2"])):
+        with Node(GPU.format(capacity=3, more=more)) as node:
+            node.enable("gpu_0", "gpu_1", "gpu_2")
+            event_id = node.schedule("Reboot", "gpu_1")
+            assert told(node, ["gpu_0", "gpu_1", "gpu_2"]) == expected
+            assert node.approve("gpu_0", event_id).status == (200 if more == "" else 400)
+            assert node.approve("gpu_1", event_id).status == 200
+
+
+def test_E05_a_maintenance_of_such_a_scale_set_still_goes_one_update_domain_at_a_time():
+    """G01: who is told does not change who is hit together; the placement group is in the instance metadata (A12)."""
+    with Node(GPU.format(capacity=4, more=ALONE)) as node:
+        node.enable("gpu_0", "gpu_1", "gpu_2", "gpu_3")
+        node.operate("/v1/maintenances", {"on": ["scale-set=gpu"], "type": "Reboot"})
+        assert told(node, ["gpu_0", "gpu_1", "gpu_2", "gpu_3"]) == ["gpu_0", "gpu_2"]
+        described = node.ask("gpu_0", "GET", "/metadata/instance/compute?api-version=2021-02-01").json()
+        assert described["placementGroupId"]
+
+
+def test_E05_a_scale_set_can_begin_to_tell_only_those_hit():
+    """The event goes on with its VM, which sees no incarnation twice; new instances are told alone too (S3)."""
+    with Node(GPU.format(capacity=2, more="")) as node:
+        node.enable("gpu_0")
+        node.schedule("Reboot", "gpu_0")
+        before = node.incarnation("gpu_0")
+        node.apply(GPU.format(capacity=2, more=ALONE))
+        assert (told(node, ["gpu_0", "gpu_1"]), node.incarnation("gpu_0") > before) == (["gpu_0"], True)
+        node.operate("/v1/scale-sets/gpu/scale", {"capacity": 3})
+        node.enable("gpu_2")
+        node.schedule("Reboot", "gpu_2")
+        assert told(node, ["gpu_0", "gpu_1", "gpu_2"]) == ["gpu_0", "gpu_2"]
+        node.operate("/v1/scale-sets/gpu/scale", {"capacity": 0})
+        node.operate("/v1/scale-sets/gpu/scale", {"capacity": 1})
+        assert node.incarnation("gpu_0") > before
+
+
+def test_E05_several_fault_domains_do_not_go_with_it(node: Node):
+    """The fleet file is refused with the place and what to do."""
+    status, title = node.refusal("/v1/fleet", GPU.format(capacity=2, more=ALONE).replace("= 1", "= 2").encode(), "PUT")
+    assert (status, "tells_only_hit needs fault_domains = 1" in title) == (422, True)
+
+
 def test_E05_scale_sets_do_not_hear_of_each_other(node: Node):
     """Another scale set is not told."""
     node.schedule("Reboot", "batch_0")

@@ -218,3 +218,82 @@ def test_H07_the_notice_left_decides_the_timeout(tmp_path: Path):
         seen = agent.records[0].seen
         assert seen and seen.not_before and failed.at < seen.not_before and time.monotonic() - began < 6
         assert all(asked.method == "GET" for asked in server.requests)
+
+
+ADVICE = """
+[[vms]]
+name = "render-0"
+address = "127.0.42.9"
+spot = true
+"""
+NAMES_IT = """
+[metadata]
+endpoint = "{endpoint}"
+source_address = "{address}"
+name = "{name}"
+[approval]
+policy = "{policy}"
+[[rules]]
+types = ["SpotRebalanceRecommendation"]
+handlers = ["drain"]
+[handlers.drain]
+kind = "command"
+prepare = ["{hooks}/drain"]
+recover = ["{hooks}/undrain"]
+"""
+
+
+def test_H04_an_agent_whose_rule_names_advice_prepares_for_it_and_never_approves(tmp_path: Path):
+    """It asks for the version that shows it, lets the handler work, and puts back when the advice is withdrawn."""
+    with Node(ADVICE, spot_rebalance=True) as node:
+        node.enable("render-0")
+        event_id = node.schedule("SpotRebalanceRecommendation", "render-0")
+        with Machine(tmp_path / "m", metadata_endpoint(node), "127.0.42.9", "own", config=NAMES_IT) as agent:
+            agent.start()
+            agent.until(lambda: "prepared" in agent.whats)
+            node.operate(f"/v1/events/{event_id}/cancel")
+            agent.until(lambda: "recovered" in agent.whats)
+            assert (agent.trace, approvals(node)) == (["prepare", "recover"], [])
+
+
+def test_H08_an_agent_whose_approval_meets_a_sign_in_page_tries_again(tmp_path: Path):
+    """Nothing is recorded as approved before an answer of ours has come; then it is, once."""
+    event = {
+        "EventId": "805C2F53-88EE-4045-95F8-788FD1634F66",
+        "EventStatus": "Scheduled",
+        "EventType": "Reboot",
+        "Resources": ["vm-0"],
+        "NotBefore": format_rfc1123(datetime.now(UTC) + timedelta(minutes=15)),
+    }
+    document = json_answer({"DocumentIncarnation": 1, "Events": [event]})
+    page = reply(200, b"<html>Please sign in</html>", "Content-Type: text/html")
+    with EvilServer(document) as server:
+        server.to_posts = page
+        with Machine(tmp_path / "vm", server.endpoint, "127.0.0.1", "own", name="vm-0") as agent:
+            agent.start()
+            agent.until(lambda: sum(asked.method == "POST" for asked in server.requests) >= 3)
+            assert "approved" not in agent.whats
+            server.to_posts = reply(200)
+            agent.until(lambda: "approved" in agent.whats)
+
+
+def has_read_started(agent: Machine, event_id: str) -> bool:
+    """Whether the ledger of an agent knows that an event has started."""
+    case = agent.case(event_id)
+    return case is not None and case.event.started
+
+
+def test_D07_the_way_back_waits_until_the_event_is_gone(node: Node, start: Start):
+    """An announced Reboot that only pauses the VM, twice, is not over before it is gone from the document."""
+    agent = start("web-0")
+    event_id = node.schedule("Reboot", "web-0")
+    agent.until(lambda: node.statuses("web-0") == ["Started"])
+    for _ in range(2):
+        agent.pause()
+        node.advance("2m")
+        agent.go_on()
+        agent.until(lambda: has_read_started(agent, event_id))
+        assert agent.trace == ["prepare"]
+    node.advance("6m")
+    agent.until(lambda: agent.is_over(event_id))
+    assert agent.trace == ["prepare", "recover"]

@@ -25,6 +25,7 @@ from duenotice.errors import Misconfigured, Refused
 from duenotice.wire.seen_document import SeenEvent, event_to_json
 from tests.acceptance.conftest import DEMO
 from tests.support.clients import Client, Connect
+from tests.support.evil import Answer, EvilServer, reply
 from tests.support.node import Node
 
 DOCS = Path(__file__).parents[2] / "docs" / "client.md"
@@ -236,6 +237,48 @@ def test_H01_unknown_api_version_is_refused_before_anything_is_sent(connect: Con
     with pytest.raises(Misconfigured, match="'2016-01-01' is unknown") as caught:
         connect(api_version="2016-01-01")
     assert "2020-07-01" in caught.value.hint
+
+
+@pytest.mark.parametrize("spot_rebalance", [True, False])
+def test_H01_a_spot_vm_reads_advice_where_the_service_gives_it(connect: Connect, spot_rebalance: bool):
+    """Asked for advice, the client reads 2024-07-09; a service that does not have it is read in the usual version."""
+    with Node(DEMO, spot_rebalance=spot_rebalance) as node:
+        client = vm(connect, node, "render-0", advice=True)
+        client.document()
+        kind = "SpotRebalanceRecommendation" if spot_rebalance else "Preempt"
+        node.schedule(kind, "render-0")
+        assert [event.type for event in client.document().events] == [kind]
+
+
+def test_H04_advice_is_not_approved_with_the_rest(connect: Connect):
+    """Of all its events a client approves those that have a deadline; advice alone is nothing to approve."""
+    with Node(DEMO, spot_rebalance=True) as node:
+        client = vm(connect, node, "render-0", advice=True)
+        client.document()
+        node.schedule("SpotRebalanceRecommendation", "render-0")
+        (advice,) = client.document().events
+        with pytest.raises(Refused, match="nothing to approve") as caught:
+            client.approve(advice)
+        assert caught.value.hint == "Advice needs no approval."
+        node.schedule("Reboot", "render-0")
+        client.approve(*client.document().events)
+        assert [event.started for event in client.document().events] == [False, True]
+
+
+PAGES: dict[str, Answer] = {
+    "sign-in page": reply(200, b"<html>Please sign in</html>", "Content-Type: text/html"),
+    "302": reply(302, b"", "Location: http://192.0.2.1/sign-in"),
+    "HTTP/1.0": [b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"],
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_H08_an_approval_answered_by_somebody_else_is_an_error(connect: Connect, page: str):
+    """A sign-in page, a redirect and an HTTP/1.0 proxy do not approve: the caller gets an error, never success."""
+    with EvilServer(PAGES[page]) as server:
+        client = connect(server.endpoint, budget=0)
+        with pytest.raises(BadAnswer):
+            client.approve("F020BA2E-3BC0-4C40-A10B-86575A9EABD5")
 
 
 def test_H01_nothing_to_approve_is_refused_before_anything_is_sent(connect: Connect, node: Node):

@@ -53,6 +53,25 @@ def test_D01_each_type_gives_its_notice_cli(node: Node, event_type: str):
     assert cli(node, f"events list --vm {vm}") == [event]
 
 
+# 2024-07-09
+
+
+def test_B10_2024_07_09_advice_is_given_and_withdrawn_cli():
+    """`events schedule` gives a spot VM advice, `events approve` says what it is, `events cancel` withdraws it."""
+    with Node(DEMO, spot_rebalance=True) as node:
+        node.enable("render-0")
+        (event,) = cli(node, "events schedule render-0 --type SpotRebalanceRecommendation")
+        assert (event["type"], event["phase"]) == ("SpotRebalanceRecommendation", "scheduled")
+        assert refused(node, f"events approve {event['id']}") == f"{event['id']} is advice: it never starts."
+        assert (
+            "SpotRebalanceRecommendation"
+            in cli(node, "document render-0 --api-version 2024-07-09")["Events"][0].values()
+        )
+        assert " – " in duenotice(node, "events", "list").out
+        cli(node, f"events cancel {event['id']}")
+        assert phases(node, "render-0") == []
+
+
 # D02
 
 

@@ -1,6 +1,7 @@
 """A VM with a real agent process on it: hooks that leave a trace, a ledger, a boot that can be renewed."""
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,16 @@ class Machine:
             self.process.kill()
             self.process.wait(SECONDS)
             self.process = None
+
+    def pause(self) -> None:
+        """The machine stands still, as in a live migration."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """It goes on where it was."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition; should the agent die meanwhile, it is started again, and dies no more."""

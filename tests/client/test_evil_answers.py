@@ -164,6 +164,37 @@ def test_each_status_is_an_error_of_its_own_whatever_was_asked(
     assert caught.value.status == int(answer[0][9:12])  # type: ignore[index]
 
 
+PAGE = b"<html><h1>Please sign in</h1></html>"
+NOT_OURS: dict[str, Answer] = {
+    "a sign-in page": reply(200, PAGE, "Content-Type: text/html"),
+    "a sign-in page that says it is JSON": json_answer(PAGE),
+    "a way to a sign-in page": reply(302, b"", "Location: http://192.0.2.1/sign-in"),
+    "an empty answer in HTTP/1.0": [b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"],
+    "half a page": [b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n<html>", CLOSE],
+    "nothing but a status of two digits": [b"HTTP/1.1 20 OK\r\n\r\n", CLOSE],
+}
+
+
+@pytest.mark.parametrize("case", NOT_OURS)
+def test_an_approval_that_somebody_else_answers_is_not_given(connect: Connect, case: str) -> None:
+    """H08: the caller must not believe that the event starts; the next answer that is ours counts."""
+    with EvilServer(NOT_OURS[case]) as server:
+        client = connect(server.endpoint, budget=0)
+        with pytest.raises(BadAnswer) as caught:
+            client.approve("F020BA2E")
+        assert caught.value.hint
+        server.answers = reply(200)
+        client.approve("F020BA2E")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"value":"Successfully Approved"}'])
+def test_an_approval_is_given_when_the_service_says_nothing_or_some_json(connect: Connect, body: bytes) -> None:
+    """C02: an empty body; mocks of others write a little JSON."""
+    with EvilServer(reply(200, body)) as server:
+        connect(server.endpoint, budget=0).approve("F020BA2E")
+        assert [asked.method for asked in server.requests] == ["POST"]
+
+
 def ask(client: Client, verb: str) -> Any:
     return client.approve("F020BA2E") if verb == "approve" else getattr(client, verb)()
 

@@ -1,8 +1,8 @@
 """The page of a VM: what it would receive, when it was last seen, and what can be done to it."""
 
-from playwright.sync_api import Dialog, expect
+from playwright.sync_api import Browser, Dialog, expect
 
-from tests.console.conftest import Visitors
+from tests.console.conftest import FLEET, Visitors
 from tests.support.node import Node
 
 
@@ -71,3 +71,21 @@ def test_what_is_over_stays_in_sight(node: Node, visitors: Visitors) -> None:
     node.operate(f"/v1/events/{node.schedule('Reboot', 'web-0')}/cancel")
     page = visitors.come("/vms/web-0")
     expect(page.locator(".coming.past li")).to_contain_text("cancelled")
+
+
+def test_a_spot_vm_is_advised_to_move_where_the_service_gives_advice(browser: Browser, visitors: Visitors) -> None:
+    """A button raises it, its page says that it is not a deadline, another button withdraws it; nobody approves it."""
+    page = visitors.come("/vms/render-0")
+    expect(page.get_by_role("button", name="Evict")).to_be_visible()
+    expect(page.get_by_role("button", name="Advise to move")).to_have_count(0)
+    with Node(FLEET.read_text(), spot_rebalance=True) as giving:
+        people = Visitors(browser, giving)
+        page = people.come("/vms/render-0")
+        page.get_by_role("button", name="Advise to move").click()
+        page.get_by_role("link", name="SpotRebalanceRecommendation").click()
+        expect(page.get_by_text("Advice is not a deadline")).to_be_visible()
+        expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+        page.once("dialog", accept)
+        page.get_by_role("button", name="Withdraw").click()
+        expect(page.locator(".head .state")).to_have_text("cancelled")
+        assert people.leave() == []

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
-from duenotice.domain.event import Cause, EventType
+from duenotice.domain.event import Cause
 from duenotice.domain.fleet import EventsPolicy
 from duenotice.domain.policy import Policy
 from duenotice.domain.transitions import Record, ScopeDisabled
@@ -24,7 +24,8 @@ from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Refused, Unavailable
 from duenotice.metadata_api.responses import document_tail
-from duenotice.wire.api_versions import API_VERSIONS
+from duenotice.wire.api_versions import EVERY_VERSION
+from duenotice.wire.event_names import TYPE_NAMES
 from simulator.checkers import Observer
 from simulator.history import NEWEST, Answer, Committed, Moment, Outcome, parsed
 from simulator.shape import TYPES
@@ -34,8 +35,8 @@ from tests.promises.rig import Fault, InMemory, Storage, WatchedJournal, WorldCl
 
 COMMIT_ALLOWANCE = 1.0
 USER_LIMIT = 4
-POLICY = Policy(commit_allowance=micros(COMMIT_ALLOWANCE), user_operations_limit=USER_LIMIT)
-KINDS = {kind.value.capitalize(): kind for kind in EventType}
+POLICY = Policy(commit_allowance=micros(COMMIT_ALLOWANCE), user_operations_limit=USER_LIMIT, spot_rebalance=True)
+KINDS = {name: kind for kind, name in TYPE_NAMES.items()}
 FAR_APART = 100_000
 """Incarnations from one restore to the next; truly seconds, but here whole weeks pass in none."""
 UNKNOWN_ID = "FFFFFFFF-0000-4000-8000-000000000000"
@@ -50,7 +51,7 @@ def _read(publisher: Publisher, name: str) -> list[tuple[tuple[str, str], bytes]
     """What a VM is answered in every api-version, `ETag` checked (A10)."""
     page = publisher.open_page_of(publisher.state.fleet.vms[name])
     read = []
-    for version in API_VERSIONS:
+    for version in EVERY_VERSION:
         head, _, body = document_tail(page, version).partition(b"\r\n\r\n")
         assert head.endswith(b'ETag: "%d"' % parsed(body)["DocumentIncarnation"]), head
         read.append(((name, version.name), body))

@@ -11,7 +11,8 @@ from uuid import UUID, uuid5
 
 from duenotice.clock import MICROS, Instant, micros_of
 
-_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
+ADVICE = "SpotRebalanceRecommendation"
+_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300, ADVICE: 30}
 NOTICE = {kind: seconds * MICROS for kind, seconds in _SECONDS.items()}
 REMOVAL = ("Preempt", "Terminate")
 PLANNED = ("maintenance", "live-migration", "degraded-host")
@@ -79,6 +80,11 @@ class EventNow:
     def due(self) -> int:
         return self.over if self.started else -1 if self.approved else self.ripe
 
+    @property
+    def is_advice(self) -> bool:
+        """Nothing ever happens by it."""
+        return self.type == ADVICE
+
 
 class Model:
     """All of it. Commands take `now`; call `pass_time` after each batch of them."""
@@ -132,7 +138,8 @@ class Model:
         """
         for event in list(self.events.values()):
             places = {name: self.vms[name].place.where for name in event.resources if name in self.vms}
-            if len(set(places.values())) > 1 and not event.started:
+            spots = [self.vms[name].place.spot for name in places]
+            if (len(set(places.values())) > 1 and not event.started) or (event.is_advice and not all(spots)):
                 self._end(event.id)
                 continue
             here, everywhere = (event.scope, event.domain), list(places.values())
@@ -160,16 +167,18 @@ class Model:
             raise Refusal("not one update domain")
         for vm in vms:
             self._check_fits(vm, kind)
+            if kind == ADVICE:
+                self._check_not_under_way(vm, kind, "rebalance")
         least = self._least_notice(vms[0], kind) + self._allowance
         if not_before is not None:
             not_before = _whole_second(not_before)
             if not now.at + timedelta(microseconds=least) <= not_before <= now.at + timedelta(days=366):
                 raise Refusal("too soon or too far")
         self._check_duration(duration)
-        cause = {"Preempt": "eviction", "Terminate": "deletion"}.get(kind, cause)
+        cause = {"Preempt": "eviction", "Terminate": "deletion", ADVICE: "rebalance"}.get(kind, cause)
         event = self._raise(event_id, kind, cause, vms, least, now, not_before)
         event.duration = event.duration if duration is None else duration
-        if not_before is None:
+        if not_before is None and kind != ADVICE:
             self._approve_beforehand(event, now)
 
     def postpone(self, ids: set[str], now: Instant) -> None:
@@ -299,9 +308,11 @@ class Model:
         events = [self.events.get(event_id) for event_id in ids if not self._had(scope, event_id)]
         if any(event is None or scope not in (None, event.scope) for event in events):
             raise Refusal("not yours to approve")
+        if name is None and any(event is not None and event.is_advice for event in events):
+            raise Refusal("advice is not approved")
         for event in events:
             assert event is not None
-            event.approved = True
+            event.approved = not event.is_advice
 
     def _had(self, scope: str | None, event_id: str) -> bool:
         """Whether a scope had an event that went in the last 24 hours: to approve it is no mistake."""
@@ -345,7 +356,7 @@ class Model:
                 self._start(event, now)
 
     def _due(self, now: Instant) -> list[EventNow]:
-        due = [event for event in self.events.values() if event.due <= now.steady]
+        due = [event for event in self.events.values() if event.due <= now.steady and not event.is_advice]
         return sorted(due, key=lambda event: (event.due, event.id))
 
     def _may_move(self, event: EventNow, now: Instant) -> bool:
@@ -457,6 +468,8 @@ class Model:
     def _check_fits(self, vm: VmNow, kind: str) -> None:
         if kind in REMOVAL and vm.place.spot != (kind == "Preempt"):
             raise Refusal("spot VMs are evicted, others terminated")
+        if kind == ADVICE and not vm.place.spot:
+            raise Refusal("only spot VMs are advised")
 
     def _check_duration(self, duration: int | None) -> None:
         if duration is not None and not -1 <= duration <= 7 * 86_400:

@@ -308,7 +308,7 @@ class TestS4:
     def test_other_bytes_under_the_same_incarnation(self, history: History) -> None:
         history.at(0, t.EventRaised(FIRST), reads={"a": page(1, FIRST)})
         history.at(1, reads={"b": page(1, SECOND)})
-        history.breaks("S4", "set/web at 1 in 2020-07-01 was")
+        history.breaks("S4", "set/web at 1 in 2024-07-09 was")
 
     def test_a_new_incarnation_without_a_change(self, history: History) -> None:
         history.at(0, t.EventRaised(FIRST), reads={"a": page(1, FIRST)})

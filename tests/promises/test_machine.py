@@ -14,7 +14,7 @@ from duenotice.clock import micros, seconds
 from duenotice.domain import commands as c
 from tests.promises.driver import COMMIT_ALLOWANCE, KINDS, Ask, Driver
 from tests.promises.fleet import ELSEWHERE, HOME, HOSTS, NAMES, To
-from tests.promises.model import Wish
+from tests.promises.model import ADVICE, Wish
 from tests.promises.rig import Fault, OnDisk
 
 CAUSES = ("maintenance", "live-migration", "user")
@@ -171,7 +171,7 @@ class Promises(Driver):
     def rush(self, which: int, order: list[str], ripe: bool) -> None:
         """All at one event at once, perhaps in the very moment it is due (S19)."""
         event_id = self._pick(which)
-        if ripe and event_id in self.model.events:
+        if ripe and event_id in self.model.events and self.model.events[event_id].type != ADVICE:
             self.clock.slip(seconds(self.model.events[event_id].due - self.clock.now().steady))
         asks = {
             "cancel": lambda: self._cancel(event_id),
@@ -210,7 +210,7 @@ class Promises(Driver):
         """To the moment something is due, or just beside it; perhaps somebody sets the wall clock meanwhile."""
         self.clock.set_wall(set_by)
         event = self.model.events.get(self._pick(which))
-        if event is not None:
+        if event is not None and event.type != ADVICE:
             self._advance(max(0.0, seconds(event.due - self.clock.now().steady) + spare))
 
     @rule(seconds=st.sampled_from(SPANS))

@@ -66,6 +66,8 @@ class EvilServer:
 
     def __init__(self, answers: Answer | Sequence[Answer], on_connect: Answer | None = None) -> None:
         self.answers = answers
+        self.to_posts: Answer | None = None
+        """What POSTs are answered, if not the same as others."""
         self.requests: list[Asked] = []
         self.connections = 0
         self.answered = 0
@@ -138,8 +140,9 @@ class EvilServer:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         await self._act(self._on_connect, reader, writer)
         while not writer.is_closing():
-            self.requests.append(await _read(reader, number))
-            await self._act(self._next(), reader, writer)
+            self.requests.append(asked := await _read(reader, number))
+            to_this = self.to_posts if asked.method == "POST" else None
+            await self._act(to_this or self._next(), reader, writer)
             self.answered += 1
 
     def _next(self) -> Answer:

@@ -46,6 +46,7 @@ class TestRows:
             "share_port",
             "first_answer_empty",
             "newer_versions_400",
+            "spot_rebalance",
             "leaf_json",
             "deletes_together",
             "libvirt_undefine",

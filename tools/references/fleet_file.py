@@ -55,6 +55,7 @@ MEANT = {
     "fault_domain": "where in the set",
     "capacity": "how many instances there are",
     "addresses": "a network whose usable addresses are given out in order",
+    "tells_only_hit": "only the VMs that an event hits are told of it; for scale sets with `fault_domains = 1`",
     "terminate_notice": "`PT5M` to `PT15M`; leaving it out turns terminate notifications off",
 }
 """What each key is for; `TABLE.KEY` where it differs."""

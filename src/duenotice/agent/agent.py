@@ -96,7 +96,7 @@ class Agent:
         self.wake()
 
     def use(self, config: Config) -> None:
-        """Go on with another configuration. Its endpoint and ports are used from the next start on."""
+        """Go on with another configuration. Its endpoint, ports and wish for advice count from the next start on."""
         self.config = config
         self._told.clear()
         self.worker.handlers, self.worker.specs = config.handlers, config.specs

@@ -11,10 +11,11 @@ from duenotice.agent.handlers.loading import problems
 from duenotice.agent.plan import RESERVE
 from duenotice.agent.rules import HandlerRule
 from duenotice.toml import near_miss
+from duenotice.wire.seen_document import ADVICE
 
 SHORTEST_NOTICE = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 """Seconds that each type of event gives at least (D01)."""
-TYPES = tuple(SHORTEST_NOTICE)
+TYPES = (*SHORTEST_NOTICE, ADVICE)
 SOURCES = ("Platform", "User")
 
 
@@ -51,7 +52,8 @@ def cut_short(config: Config) -> list[str]:
     """
     found = []
     for number, rule in enumerate(config.rules, start=1):
-        types = [each for each in rule.types or TYPES if each in SHORTEST_NOTICE and (rule.types or each != "Preempt")]
+        types = [each for each in rule.types or SHORTEST_NOTICE if each in SHORTEST_NOTICE]
+        types = [each for each in types if rule.types or each != "Preempt"]
         if not types:
             continue
         shortest = min(types, key=SHORTEST_NOTICE.__getitem__)
@@ -94,19 +96,20 @@ def _looks_at_no_more(rule: HandlerRule) -> bool:
 
 def _pairs(rule: HandlerRule) -> Iterator[tuple[str, str]]:
     """The types and sources that it matches."""
-    return product(rule.types or TYPES, rule.sources or SOURCES)
+    return product(rule.types or SHORTEST_NOTICE, rule.sources or SOURCES)
 
 
 def outlook(config: Config) -> list[dict[str, Any]]:
     """For each type of event the rules that may apply, in order, and what each does."""
-    return [row for event_type in TYPES for row in _rows(config, event_type)]
+    named = any(ADVICE in rule.types for rule in config.rules)
+    return [row for event_type in (TYPES if named else SHORTEST_NOTICE) for row in _rows(config, event_type)]
 
 
 def _rows(config: Config, event_type: str) -> Iterator[dict[str, Any]]:
     for number, rule in enumerate(config.rules, start=1):
-        if not rule.types or event_type in rule.types:
+        if event_type in rule.types or (not rule.types and event_type != ADVICE):
             condition = _condition(rule)
-            yield _row(event_type, str(number), condition, _does(config, rule))
+            yield _row(event_type, str(number), condition, _does(config, rule, event_type))
             if condition == "always":
                 return
     yield _row(event_type, "–", "otherwise", "no rule: left alone, never approved")
@@ -126,7 +129,7 @@ def _condition(rule: HandlerRule) -> str:
     return ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "always"
 
 
-def _does(config: Config, rule: HandlerRule) -> str:
+def _does(config: Config, rule: HandlerRule, event_type: str) -> str:
     specs = [config.specs[name] for name in rule.handlers]
     names = [f"{spec.name} ({spec.timeout:g} s{'' if spec.required else ', best effort'})" for spec in specs]
     after = {
@@ -134,5 +137,7 @@ def _does(config: Config, rule: HandlerRule) -> str:
         "own": "approve if leader",
         "all-ready": "approve if leader and all are ready",
     }[config.approval.policy]
+    if event_type == ADVICE:
+        return " → ".join([*names, "never approve: it is advice"])
     anyhow = ", even after a failure" if rule.approve_after_failure and config.approval.policy != "never" else ""
     return " → ".join([*names, after + anyhow])

@@ -97,6 +97,8 @@ def _unapproved(case: Case, view: PlanView) -> Iterator[Foreseen]:
 def _why_not(case: Case, view: PlanView) -> str:
     if case.event.started:
         return "it has started"
+    if case.event.is_advice:
+        return "advice is never approved: it is not a deadline"
     if case.drill:
         return "a drill is never approved"
     if view.approval.policy == "never":

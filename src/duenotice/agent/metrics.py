@@ -110,5 +110,6 @@ def state_of(case: Case) -> str:
 
 
 def _least(cases: list[Case], now: datetime) -> float:
-    coming = [case.not_before for case in cases if case.not_before and not case.event.started and not case.returning]
+    waiting = [case for case in cases if not (case.event.started or case.event.is_advice or case.returning)]
+    coming = [case.not_before for case in waiting if case.not_before]
     return max(0.0, (min(coming) - now).total_seconds()) if coming else -1.0

@@ -4,6 +4,7 @@
 times: what was done is in the cases, so a plan made after a crash or a reboot goes on where the last one stopped.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -117,7 +118,7 @@ def _is_news(event: SeenEvent, case: Case | None) -> bool:
 def unprepared(cases: Cases, view: PlanView) -> Iterator[LedgerRecord]:
     """The events for which it is too late now, and not all was done that a rule calls for: what, and why (S32)."""
     for event_id, case in cases.items():
-        if case.drill or case.returning or case.unprepared or not view.heard:
+        if case.drill or case.returning or case.unprepared or not view.heard or case.event.is_advice:
             continue
         if not case.event.started and case.not_before is not None and view.now < case.not_before:
             continue
@@ -193,14 +194,19 @@ def _way_out(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
 
 def _not_yet(case: Case, rule: HandlerRule, view: PlanView) -> datetime | None:
     """When to begin, if the rule wants to begin later."""
-    if rule.within is None or case.not_before is None or case.event.started or case.works:
+    if rule.within is None or case.not_before is None or case.event.started or case.works or case.event.is_advice:
         return None
     begin = case.not_before - timedelta(seconds=rule.within)
     return begin if begin > view.now else None
 
 
 def notice_left(case: Case, now: datetime) -> float:
-    """Seconds for handlers (H07). An event that was Started when we first saw it gave no notice: nothing begins."""
+    """Seconds for handlers (H07). An event that was Started when we first saw it gave no notice: nothing begins.
+
+    Advice has no deadline.
+    """
+    if case.event.is_advice:
+        return math.inf
     if case.not_before is None:
         return 0.0
     return (case.not_before - now).total_seconds() - RESERVE
@@ -247,8 +253,8 @@ def is_in_service(cases: Cases) -> bool:
 
 
 def may_approve(case: Case, view: PlanView) -> bool:
-    """Never a drill or a Started event, never twice, only as the leader (H03), only when ready (H04)."""
-    if case.drill or case.event.status != "Scheduled" or case.approved == case.content:
+    """Never a drill, advice or a Started event, never twice, only as the leader (H03), only when ready (H04)."""
+    if case.drill or case.event.is_advice or case.event.status != "Scheduled" or case.approved == case.content:
         return False
     return view.approval.policy != "never" and case.event.leader == view.me and is_ready(case, view)
 

@@ -184,7 +184,8 @@ def cases_json(cases: Cases, now: datetime, unrecorded: Set[str] = frozenset()) 
 
 
 def _case_json(case: Case, now: datetime, recorded: bool) -> dict[str, Any]:
-    coming = case.not_before is not None and not case.event.started and not case.returning
+    waits = not case.event.started and not case.event.is_advice and not case.returning
+    coming = case.not_before is not None and waits
     left = (case.not_before - now).total_seconds() if coming and case.not_before else None
     return {
         "event_id": case.event.event_id,

@@ -17,6 +17,7 @@ from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import DuenoticeError, Refused
 from duenotice.sd_notify import sd_notify, watchdog_seconds
+from duenotice.wire.seen_document import ADVICE
 
 DEFAULT_STATE_DIR = Path("/var/lib/duenotice")
 
@@ -29,7 +30,8 @@ async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
     ledger = Pretended(read_cases(state_dir)) if dry_run else Ledger(state_dir)
     source = config.metadata.source_address or None
     try:
-        async with AsyncMetadataClient(config.metadata.endpoint or None, source_address=source) as client:
+        endpoint, advice = config.metadata.endpoint or None, wants_advice(config)
+        async with AsyncMetadataClient(endpoint, source_address=source, advice=advice) as client:
             if isinstance(ledger, Ledger):
                 await _end_left(state_dir)
                 RUNS.require_trusted()
@@ -40,6 +42,11 @@ async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
     finally:
         if isinstance(ledger, Ledger):
             await ledger.close()
+
+
+def wants_advice(config: Config) -> bool:
+    """Whether a rule names the advice that spot VMs are given: most services do not have it."""
+    return any(ADVICE in rule.types for rule in config.rules)
 
 
 async def _end_left(state_dir: Path) -> None:

@@ -8,7 +8,7 @@ from duenotice.wire.seen_document import SeenEvent
 
 
 class HandlerRule(NamedTuple):
-    """One `[[rules]]` table; an empty field matches everything. Spans are in seconds."""
+    """One `[[rules]]` table; an empty field matches everything, but advice has to be named. Spans are in seconds."""
 
     handlers: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -20,8 +20,9 @@ class HandlerRule(NamedTuple):
     approve_after_failure: bool = False
 
     def matches(self, event: SeenEvent) -> bool:
+        is_meant = event.type in self.types or (not self.types and not event.is_advice)
         return (
-            (not self.types or event.type in self.types)
+            is_meant
             and (not self.sources or event.source in self.sources)
             and (not self.resources or any(fnmatchcase(vm, each) for vm in event.resources for each in self.resources))
             and self._fits(event.duration)

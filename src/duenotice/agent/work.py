@@ -85,7 +85,8 @@ class HandlerRunner:
         By the last document: that may not be recorded yet, if the disk cannot be written (S14). And by the time of day:
         the deadline is older, and somebody may have set the clock since (H07).
         """
-        not_before = self._recorder.cases[step.event_id].not_before
+        case = self._recorder.cases[step.event_id]
+        not_before = None if case.event.is_advice else case.not_before
         return not self._is_there(step.event_id) or (not_before is not None and wall() >= not_before)
 
     async def recover(self, step: Recover) -> None:

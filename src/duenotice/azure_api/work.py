@@ -41,7 +41,11 @@ class Working(AzureResource):
 
     async def _approve(self, request: Request, vm: Vm) -> tuple[str, ...]:
         """Approve what waits for a VM; the ids of it."""
-        waiting = [event for event in self._engine.state.events_of(vm) if event.phase is Phase.SCHEDULED]
+        waiting = [
+            event
+            for event in self._engine.state.events_of(vm)
+            if event.phase is Phase.SCHEDULED and not event.is_advice
+        ]
         ids = tuple(event.id for event in waiting)[:MOST_NAMED]
         if ids:
             await self._do(request, c.ApproveEvents(ids, vm.name))

@@ -31,6 +31,7 @@ def metadata_options(settings: s.ServeSettings) -> MetadataOptions:
         first_answer_delay=settings.first_answer_delay,
         first_answer_empty=settings.first_answer_empty,
         newer_versions_400=settings.newer_versions_400,
+        spot_rebalance=settings.spot_rebalance,
         leaf_json=settings.leaf_json,
         fault_seconds=settings.fault_seconds,
     )

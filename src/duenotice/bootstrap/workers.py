@@ -35,6 +35,7 @@ _SAME = (
     "first_answer_delay",
     "first_answer_empty",
     "newer_versions_400",
+    "spot_rebalance",
     "leaf_json",
     "watchdog",
     "log_format",

@@ -65,7 +65,7 @@ class _Count(click.IntRange):
 
 
 COUNT, FROM_ONE = _Count(min=0), _Count(min=1)
-EVENT_TYPE = choice("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+EVENT_TYPE = choice("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate", "SpotRebalanceRecommendation")
 MAINTENANCE_TYPE = choice("Freeze", "Reboot", "Redeploy")
 EVENT_STATE = choice("started", "approved", "scheduled", "completed", "cancelled", "failed")
 VM_STATE = choice("started", "approved", "scheduled", "degraded", "fine")

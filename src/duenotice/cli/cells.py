@@ -119,9 +119,12 @@ def _progress(value: object, _: object) -> str:
 
 
 def _not_before(event: object, now: datetime) -> str:
-    """An event that has started shows no NotBefore."""
+    """An event that has started shows no NotBefore, and advice has none that counts."""
+    from duenotice.wire.event_names import ADVICE  # costs milliseconds that --help should not pay
+
     assert isinstance(event, dict)
-    return _when(event["not_before"], now) if event["phase"] == "scheduled" else "–"
+    waits = event["phase"] == "scheduled" and event["type"] != ADVICE
+    return _when(event["not_before"], now) if waits else "–"
 
 
 LOOKS: dict[str, Callable[[object, datetime], Any]] = {

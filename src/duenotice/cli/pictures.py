@@ -10,7 +10,7 @@ from duenotice.cli import cells, tables
 from duenotice.cli.output import TableColumn, TableView, fields_of
 from duenotice.cli.views import WATCHED_EVENTS, WATCHED_STEPS
 from duenotice.domain.notice import MINIMUM_SECONDS
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.event_names import ADVICE, TYPE_NAMES
 from duenotice.wire.operator import Event, Maintenance, Step
 
 NOTICE = {TYPE_NAMES[event_type]: timedelta(seconds=seconds) for event_type, seconds in MINIMUM_SECONDS.items()}
@@ -83,6 +83,8 @@ def _next(event: Event, now: datetime) -> str:
         return f"ends {cells.relative(event.ends_at, now)}" if event.ends_at else "under way"
     if event.phase != "scheduled":
         return ""
+    if event.type == ADVICE:
+        return "advice"
     return "starts now" if event.not_before <= now else f"starts {cells.relative(event.not_before, now)}"
 
 

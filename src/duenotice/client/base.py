@@ -35,16 +35,18 @@ class ClientBase(Generic[L]):
         budget: float = BUDGET_SECONDS,
         api_version: str | None = None,
         source_address: str | None = None,
+        advice: bool = False,
     ) -> None:
         """By default it asks 169.254.169.254, in the newest api-version that both sides know.
 
         `timeout` seconds are for one try, `budget` for all tries of a call (0: one); `source_address` is where to ask
-        from on a machine with several.
+        from on a machine with several. With `advice` it also asks for SpotRebalanceRecommendation, which most services
+        do not have: then it goes on without.
         """
         self._endpoint = chosen_endpoint(endpoint)
         self._patience = Patience(timeout, budget)
         self._source = None if source_address is None else (source_address, 0)
-        self._versions = chosen_versions(api_version)
+        self._versions = chosen_versions(api_version, advice)
         self._known: tuple[Address, Asker] | None = None
         self._idle: list[L] = []
         self._closed = False
@@ -96,7 +98,13 @@ class ClientBase(Generic[L]):
 
 
 def ids_of(events: tuple[SeenEvent | str, ...]) -> list[str]:
-    """What to approve. An empty list is a mistake of the caller."""
-    if not events:
-        raise Refused("There is nothing to approve.", hint="Give at least one event or EventId.")
-    return [event if isinstance(event, str) else event.event_id for event in events]
+    """What to approve, without advice, which is not a deadline. An empty list is a mistake of the caller."""
+    ids = [event if isinstance(event, str) else event.event_id for event in events if not _is_advice(event)]
+    if not ids:
+        hint = "Advice needs no approval." if events else "Give at least one event or EventId."
+        raise Refused("There is nothing to approve.", hint=hint)
+    return ids
+
+
+def _is_advice(event: SeenEvent | str) -> bool:
+    return not isinstance(event, str) and event.is_advice

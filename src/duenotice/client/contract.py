@@ -71,6 +71,22 @@ def check_status(response: Response) -> None:
     raise kind(message, hint=hint, status=status, retry_after=_retry_after(response))
 
 
+def check_approved(response: Response) -> None:
+    """Only an answer of ours approves (H08): 200 in HTTP/1.1 with no body, or some JSON as other services write it.
+
+    A sign-in page, or a proxy that speaks HTTP/1.0, answers 200 too.
+    """
+    check_status(response)
+    hint = "Which program answers at this address? The event is not approved."
+    if response.minor == 0:
+        raise BadAnswer("The approval was answered in HTTP/1.0.", hint=hint, status=200)
+    if response.body:
+        try:
+            load_json(response.body)
+        except ValueError:
+            raise BadAnswer("The approval was answered with a page.", hint=hint, status=200) from None
+
+
 def document_in(response: Response, version: str) -> SeenDocument:
     """The document of an answer (H06: an empty 200 is an error, like any other answer that is not a document)."""
     check_status(response)

@@ -7,7 +7,7 @@ from datetime import datetime
 from duenotice.client.contract import (
     EVENTS_PATH,
     INSTANCE_PATH,
-    check_status,
+    check_approved,
     document_in,
     get_request,
     instance_in,
@@ -54,7 +54,7 @@ class Asker:
             _, response = yield from self._negotiated(
                 self.events, lambda version: post_request(self.host, version, body), deadline
             )
-            check_status(response)
+            check_approved(response)
 
         return self._persistently(attempt, is_wanted=is_wanted)
 

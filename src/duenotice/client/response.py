@@ -28,12 +28,16 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One whole answer; `headers` in lower case, `reusable` if the connection can carry another request."""
+    """One whole answer; `headers` in lower case, `reusable` if the connection can carry another request.
+
+    `minor` is the version behind `HTTP/1.`.
+    """
 
     status: int
     headers: dict[str, str]
     body: bytes
     reusable: bool = True
+    minor: int = 1
 
 
 class ResponseHead(NamedTuple):
@@ -76,7 +80,8 @@ def read_response(largest: int = LARGEST_BODY) -> Reading[Response]:
     head = yield from read_head(stream)
     yield from read_body(stream, head, body)
     framed = head.status in _BODILESS or not {"transfer-encoding", "content-length"}.isdisjoint(head.headers)
-    return Response(head.status, head.headers, body.taken(), framed and _keeps_alive(head) and not stream.data)
+    reusable = framed and _keeps_alive(head) and not stream.data
+    return Response(head.status, head.headers, body.taken(), reusable, head.minor)
 
 
 class Stream:

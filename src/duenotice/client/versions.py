@@ -18,6 +18,9 @@ EVENT_VERSIONS = (
 )
 """Newest first, as in `wire.api_versions`, which needs more than the standard library."""
 
+WITH_ADVICE = "2024-07-09"
+"""Shows the advice that spot VMs are given; most services do not have it."""
+
 INSTANCE_VERSIONS = ("2021-02-01", "2019-08-01", "2017-08-01")
 PREVIEW = "2017-03-01"
 """Its names have an extra underscore (B10)."""
@@ -25,11 +28,14 @@ PREVIEW = "2017-03-01"
 _DATE = re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}\b")
 
 
-def chosen_versions(only: str | None) -> tuple[str, ...]:
-    """All that we know, or the one that was asked for."""
-    if only is None or only in EVENT_VERSIONS:
-        return EVENT_VERSIONS if only is None else (only,)
-    raise Misconfigured(f"The api-version {only!r} is unknown.", hint=f"Use one of {', '.join(EVENT_VERSIONS)}.")
+def chosen_versions(only: str | None, advice: bool = False) -> tuple[str, ...]:
+    """All that we know, or the one that was asked for; with `advice` first the one that shows it."""
+    if only is None:
+        return (WITH_ADVICE, *EVENT_VERSIONS) if advice else EVENT_VERSIONS
+    known = (WITH_ADVICE, *EVENT_VERSIONS)
+    if only not in known:
+        raise Misconfigured(f"The api-version {only!r} is unknown.", hint=f"Use one of {', '.join(known)}.")
+    return (only,)
 
 
 @dataclass(slots=True)

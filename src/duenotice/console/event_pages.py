@@ -9,7 +9,7 @@ from starlette.responses import Response
 from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.board import event_state
 from duenotice.console.curl_lines import curls
-from duenotice.console.fleet_pages import VERSIONS, version_of
+from duenotice.console.fleet_pages import versions_of
 from duenotice.console.pages import PageRoute, Visit
 from duenotice.errors import NotFound
 from duenotice.wire.operator import Life, VmWithEvents
@@ -35,7 +35,7 @@ class EventPages:
     async def event(self, visit: Visit) -> Response:
         """One event: its life as a track, who is hit and told, and what each api-version shows."""
         life = await visit.client.event_life(visit.name("id"))
-        version = version_of(visit)
+        versions, version = await versions_of(visit)
         told = await _told(visit, life, version)
         return visit.page(
             "event.html",
@@ -44,7 +44,7 @@ class EventPages:
             life=life,
             state_now=event_state(life),
             records=await visit.client.event_history(life.id).all(),
-            versions=VERSIONS,
+            versions=versions,
             version=version,
             curls=curls(life.id, version, visit.vms_ask, told.address),
             recipients=told.recipients,

@@ -14,7 +14,8 @@ from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.vm_table import views, vm_table
 from duenotice.console.words import natural
 from duenotice.errors import DuenoticeError, NotFound
-from duenotice.wire.api_versions import API_VERSIONS
+from duenotice.wire.api_versions import API_VERSIONS, SPOT_REBALANCE
+from duenotice.wire.event_names import ADVICE
 from duenotice.wire.operator import Event, Life, Raised
 
 MOST_BUSY = 2000
@@ -29,15 +30,21 @@ LOST_FOR = timedelta(hours=1)
 """How long a removed VM is still drawn."""
 
 PAST_OF_VM = timedelta(days=30)
+
+
+async def _advise(client: AsyncOperatorClient, name: str) -> Raised:
+    """Advise a spot VM to move; cancelling the event withdraws it."""
+    return await client.schedule_event(ADVICE, [name])
+
+
 OPERATIONS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[Raised]], str, str]] = {
     "restart": (AsyncOperatorClient.restart_vm, "is asked to restart", "was restarted"),
     "redeploy": (AsyncOperatorClient.redeploy_vm, "is asked to redeploy", "was redeployed"),
+    "advise": (_advise, "is advised to move", "is advised to move"),
     "evict": (AsyncOperatorClient.evict_vm, "is being evicted", "was evicted"),
     "delete": (AsyncOperatorClient.delete_vm, "is being deleted", "was deleted"),
 }
 """What asks for it, what is said when the VM was told, and what when nobody listens there (F03)."""
-
-VERSIONS = tuple(version.name for version in reversed(API_VERSIONS))
 
 
 class FleetPages:
@@ -98,7 +105,7 @@ class FleetPages:
         name = visit.name("name")
         vm = await visit.client.vm(name)
         host = await visit.client.host(vm.host) if vm.host else None
-        version = version_of(visit)
+        versions, version = await versions_of(visit)
         return visit.page(
             "vm.html",
             name,
@@ -106,7 +113,8 @@ class FleetPages:
             vm=vm,
             host=host,
             says=board.WORDS[vm.state],
-            versions=VERSIONS,
+            versions=versions,
+            gives_advice=SPOT_REBALANCE.name in versions,
             version=version,
             document=(await visit.client.document_bytes(name, version)).decode(),
             past=(await over_since(visit, PAST_OF_VM, name))[:5],
@@ -209,10 +217,11 @@ async def over_since(visit: Visit, span: timedelta, vm: str = "") -> list[Life]:
     return [life for _, life in sorted(ended, key=lambda pair: pair[0], reverse=True)]
 
 
-def version_of(visit: Visit) -> str:
-    """The api-version to show."""
-    asked = visit.query("api-version", VERSIONS[0])
-    return asked if asked in VERSIONS else VERSIONS[0]
+async def versions_of(visit: Visit) -> tuple[tuple[str, ...], str]:
+    """The api-versions that VMs may ask in, newest first, and the one to show."""
+    versions, usual = (await visit.client.version()).api_versions, API_VERSIONS[-1].name
+    asked = visit.query("api-version", usual)
+    return versions, asked if asked in versions else usual
 
 
 def coming(events: Mapping[str, Iterable[Event]], most: int = 8) -> list[Event]:

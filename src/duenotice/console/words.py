@@ -10,6 +10,7 @@ from markupsafe import Markup
 from duenotice.plain_text import lines, one_line
 from duenotice.plain_text import natural as natural
 from duenotice.wire.duration import span
+from duenotice.wire.event_names import ADVICE
 from duenotice.wire.times import format_iso
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -95,5 +96,6 @@ FILTERS: dict[str, Callable[..., object]] = {
     "short": short,
     "anchor": anchor,
     "some": some,
+    "is_advice": lambda event: event.type == ADVICE,
     "thousands": thousands,
 }

@@ -25,6 +25,8 @@ def due_at(event: Event, hold: ScopeHolds, deletes_together: bool = True) -> int
     """When something happens to an event by itself; None when something else has to happen first."""
     if event.phase is Phase.STARTED:
         return event.impact_ends
+    if event.is_advice:
+        return None
     if holds_domain(hold, event):  # it can only miss its span
         return None if event.opening is None or event.opening.ends is None else event.opening.closes
     if not event.approved_by or (deletes_together and holds_delete(hold, event)):

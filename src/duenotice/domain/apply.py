@@ -16,7 +16,7 @@ from duenotice.domain.event import Event
 from duenotice.domain.fleet import Vm
 from duenotice.domain.kept_answers import KeptAnswer, keep
 from duenotice.domain.maintenance import StepStatus
-from duenotice.domain.scope import ALONE, group_of, scope_of
+from duenotice.domain.scope import ALONE, alone_in, group_of, scope_of
 from duenotice.domain.state import Departure, Scope, State
 from duenotice.domain.subscribed import APPLIERS
 from duenotice.errors import InvariantBroken
@@ -116,7 +116,8 @@ def _vms_removed(state: State, change: t.VmsRemoved) -> None:
             if not last_applied.is_instance(vm.group):  # these come and go with its capacity
                 last_applied.went(state.fleet, last_applied.VM + name, change.by_file)
             _remember(state, _departure(state, vm))
-            _drop_if_deserted(state, ALONE + name)
+            for key in dict.fromkeys((ALONE + name, scope_of(vm))):
+                _drop_if_deserted(state, key)
 
 
 def _remember(state: State, departure: Departure) -> None:
@@ -132,13 +133,13 @@ def _drop_if_deserted(state: State, key: str) -> None:
     """A scope goes with its VM or its group, once it has nothing left to show (S24)."""
     scope = state.scopes.get(key)
     if scope is not None and key not in state.told and not _inhabited(state, key):
-        _remember(state, Departure(key.removeprefix(ALONE), key, scope.incarnation))
+        _remember(state, Departure(alone_in(key) or key, key, scope.incarnation))
         del state.scopes[key]
 
 
 def _inhabited(state: State, key: str) -> bool:
-    if key.startswith(ALONE):
-        return key.removeprefix(ALONE) in state.fleet.vms
+    if (name := alone_in(key)) is not None:
+        return name in state.fleet.vms
     return group_of(key) in state.fleet.groups or key in state.residents
 
 

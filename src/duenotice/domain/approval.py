@@ -10,7 +10,7 @@ from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import group_of, scope_of
 from duenotice.domain.state import State
-from duenotice.errors import NotFound
+from duenotice.errors import Conflict, NotFound
 
 OPERATOR = "operator"
 
@@ -35,17 +35,20 @@ _NOWHERE = ""
 def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy) -> list[t.Transition]:
     """Approve all named events, or none if the caller may not approve one of them (C03).
 
-    Approving again changes nothing (C02).
+    Approving again changes nothing (C02), nor does a VM that approves advice; an operator is told that it is none.
     """
     who = _Approver(None if command.vm is None else _scope_of(state, command.vm), command.group)
     by = OPERATOR if command.vm is None else f"vm/{command.vm}"
     late = policy.takes_gone_approvals
     named = [one for one in dict.fromkeys(command.event_ids) if not (late and _had(state, one, who, now))]
     events = [_visible(state, event_id, who) for event_id in named]
+    advice = next((event for event in events if event.is_advice), None)
+    if advice is not None and command.vm is None:
+        raise Conflict(f"{advice.id} is advice: it never starts.", hint="Cancel it to withdraw it, or evict the VM.")
     return [
         t.EventApproved(event.id, event.scope, by)
         for event in events
-        if event.phase is Phase.SCHEDULED and not event.approved_by
+        if event.phase is Phase.SCHEDULED and not event.approved_by and not event.is_advice
     ]
 
 

@@ -9,13 +9,14 @@ from duenotice.domain.window import Opening
 
 
 class EventType(Enum):
-    """What happens to the VM (B04)."""
+    """What happens to the VM (B04); the last one is advice, by which nothing happens."""
 
     FREEZE = "freeze"
     REBOOT = "reboot"
     REDEPLOY = "redeploy"
     PREEMPT = "preempt"
     TERMINATE = "terminate"
+    SPOT_REBALANCE_RECOMMENDATION = "spotrebalancerecommendation"
 
 
 class Phase(Enum):
@@ -36,6 +37,7 @@ class Cause(Enum):
     USER = "user"
     EVICTION = "eviction"
     DELETION = "deletion"
+    REBALANCE = "rebalance"
     DEGRADED_HOST = "degraded-host"
     HOST_FAILURE = "host-failure"
 
@@ -71,6 +73,7 @@ _BY_CAUSE = {
     Cause.HOST_FAILURE: "Virtual machine has encountered a failure.",
     Cause.EVICTION: "",
     Cause.DELETION: "Virtual machine is going to be deleted as requested by authorized user.",
+    Cause.REBALANCE: "Virtual machine is at an elevated risk of eviction.",
 }
 _BY_USER_AND_TYPE = {
     EventType.REBOOT: "Virtual machine is going to be restarted as requested by authorized user.",
@@ -121,6 +124,11 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     def awaits_driver(self) -> bool:
         """Whether a driver still has to carry out its impact."""
         return self.phase is Phase.STARTED and self.impact_ends is None and not self.accepted
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether it is not a deadline: it is not approved and never starts, and stays until it is withdrawn."""
+        return self.type is EventType.SPOT_REBALANCE_RECOMMENDATION
 
     @property
     def source(self) -> Source:

@@ -67,7 +67,8 @@ class Away(Struct, frozen=True, omit_defaults=True, gc=False):
 
 class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
     """One virtual machine. `host` is where it runs, `home` where the fleet file put it, or for the few that are away
-    from there, `Away`: one more field would cost a fleet of a million VMs 16 MB.
+    from there, `Away`: one more field would cost a fleet of a million VMs 16 MB. For the same reason `placement_group`
+    is below 0, ~ of its number, where the VM is told alone.
     """
 
     name: str
@@ -95,6 +96,18 @@ class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
         """The host that it was moved away from because that was drained."""
         return self.home.away_from if isinstance(self.home, Away) else None
 
+    @property
+    def is_told_alone(self) -> bool:
+        """Whether its scale set tells only the VMs that are hit (E05)."""
+        return self.placement_group is not None and self.placement_group < 0
+
+    @property
+    def placed_in(self) -> int | None:
+        """The number of its placement group."""
+        return (
+            ~self.placement_group if self.placement_group is not None and self.is_told_alone else self.placement_group
+        )
+
     def on(self, host: str | None, away_from: str | None = None) -> "Vm":
         """The same VM on another host."""
         return structs.replace(self, host=host, home=home(self.declared_host, away_from))
@@ -108,7 +121,8 @@ def home(declared_host: str | None, away_from: str | None) -> str | Away | None:
 class Group(Struct, frozen=True, omit_defaults=True):
     """A cloud service, availability set or scale set; `terminate_notice` in seconds, None when off (G05).
 
-    `addresses`, `spot` and `zone` are what new instances of a scale set are made with.
+    `addresses`, `spot` and `zone` are what new instances of a scale set are made with. One with `tells_only_hit` tells
+    of an event only the VMs that it hits (E05).
     """
 
     kind: GroupKind
@@ -120,6 +134,7 @@ class Group(Struct, frozen=True, omit_defaults=True):
     spot: bool = False
     zone: str | None = None
     events_policy: EventsPolicy = SAYS_NOTHING
+    tells_only_hit: bool = False
 
     @property
     def key(self) -> str:
@@ -128,11 +143,12 @@ class Group(Struct, frozen=True, omit_defaults=True):
 
     def instance(self, number: int, address: str) -> Vm:
         """The instance of a scale set with this number, spread in turn over the domains (E05, E06)."""
+        place = number // PLACEMENT_GROUP_SIZE
         return Vm(
             name=f"{self.name}_{number}",
             address=address,
             group=self.key,
-            placement_group=number // PLACEMENT_GROUP_SIZE,
+            placement_group=~place if self.tells_only_hit else place,
             update_domain=number % self.update_domains,
             fault_domain=number % self.fault_domains,
             zone=self.zone,

@@ -117,6 +117,8 @@ def _fate(state: State, event: Event, after: After, moved: dict[str, Vm]) -> lis
         return deserted(state, event)
     if event.phase is Phase.SCHEDULED and len(set(domains.values())) > 1:
         return [t.EventCancelled(event.id, event.scope, "Its VMs are no longer in one update domain.")]
+    if event.is_advice and not all(vm.spot for name in domains if (vm := after(name)) is not None):
+        return [t.EventCancelled(event.id, event.scope, "Its VMs are no longer spot VMs.")]
     if not moved.keys().isdisjoint(event.resources) and (cancelled := needless(state, event, moved)):
         return cancelled
     home, changes = _home(event, list(domains.values())), list[t.Transition]()

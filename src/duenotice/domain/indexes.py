@@ -12,7 +12,7 @@ from duenotice.domain.ids_by_key import IdsByKey
 from duenotice.domain.limits import size_of
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus
 from duenotice.domain.progress import Progress
-from duenotice.domain.scope import scope_in, scope_of
+from duenotice.domain.scope import scope_in
 from duenotice.domain.state import State
 
 UNKNOWN = (StepStatus.SKIPPED, "What happened to its event is not known.")
@@ -87,7 +87,8 @@ def vm_changed(state: State, before: Vm | None, after: Vm | None) -> None:
 
 
 def _group_scope(vm: Vm | None) -> str | None:
-    return None if vm is None or vm.group is None else scope_of(vm)
+    """Those who are told alone are counted together."""
+    return None if vm is None or vm.group is None else scope_in(vm.group, vm.placement_group)
 
 
 def plan_came(state: State, plan: Maintenance) -> None:

@@ -7,7 +7,7 @@ from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import SAYS_NOTHING, EventsPolicy, Group, GroupKind, Vm
 from duenotice.domain.lookup import find_group, find_vm, group_of_vm
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import ALONE, scope_of
+from duenotice.domain.scope import ALONE, alone_in, scope_of
 from duenotice.domain.state import State
 from duenotice.errors import Refused
 
@@ -55,7 +55,7 @@ def _all_down(state: State, scope: str) -> bool:
     """Whether each VM that would be told is down: nobody is left who could prepare or approve (decision 0013)."""
     hit = {name for event in state.events_in(scope) if _takes_down(event) for name in event.resources}
     down = [name for name in hit if (vm := state.fleet.vms.get(name)) is not None and scope_of(vm) == scope]
-    return len(down) == (1 if scope.startswith(ALONE) else state.residents.get(scope, 0))
+    return len(down) == (state.residents.get(scope, 0) if alone_in(scope) is None else 1)
 
 
 def _takes_down(event: Event) -> bool:

@@ -38,6 +38,9 @@ class Policy(Struct, frozen=True):
     host_failure_type: EventType = EventType.REBOOT
     """The type of the events of a host that has failed (D04)."""
 
+    spot_rebalance: bool = False
+    """Whether spot VMs can be advised to move; only api-version 2024-07-09 shows that."""
+
     live_migration_lasts: int = 300 * MICROS
     maintenance_lasts: int = 600 * MICROS
     removal_lasts: int = 30 * MICROS

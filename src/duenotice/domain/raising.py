@@ -35,7 +35,11 @@ from duenotice.errors import Conflict, Refused
 NOBODY_LISTENS = "nobody-listens"
 """Approves for a scope that does not listen: maintenance goes ahead without waiting (F03)."""
 
-_CAUSE_OF_TYPE = {EventType.PREEMPT: Cause.EVICTION, EventType.TERMINATE: Cause.DELETION}
+_CAUSE_OF_TYPE = {
+    EventType.PREEMPT: Cause.EVICTION,
+    EventType.TERMINATE: Cause.DELETION,
+    EventType.SPOT_REBALANCE_RECOMMENDATION: Cause.REBALANCE,
+}
 
 
 def schedule(state: State, command: c.ScheduleEvent, now: Instant, policy: Policy) -> list[t.Transition]:
@@ -43,6 +47,8 @@ def schedule(state: State, command: c.ScheduleEvent, now: Instant, policy: Polic
     vms = _one_update_domain(state, command.resources)
     for vm in vms:
         _check_type_fits(vm, command.type)
+    if command.type is EventType.SPOT_REBALANCE_RECOMMENDATION:
+        _check_advice(state, vms, policy)
     event = Event(
         id=fresh_id(state, command.event_id),
         type=command.type,
@@ -134,6 +140,8 @@ def _one_update_domain(state: State, names: tuple[str, ...]) -> list[Vm]:
 def _check_type_fits(vm: Vm, event_type: EventType) -> None:
     if event_type is EventType.PREEMPT and not vm.spot:
         raise Refused(f"{vm.name} is not a spot VM and cannot be evicted.", hint="Only spot VMs get Preempt.")
+    if event_type is EventType.SPOT_REBALANCE_RECOMMENDATION and not vm.spot:
+        raise Refused(f"{vm.name} is not a spot VM and is never advised to move.", hint="Name spot VMs only.")
     if event_type is EventType.TERMINATE and vm.spot:
         raise Refused(f"{vm.name} is a spot VM and never gets Terminate (G05).", hint="Evict it instead.")
 
@@ -143,6 +151,13 @@ def fresh_id(state: State, event_id: str) -> str:
     if event_id in state.events:
         raise Conflict(f"There is already an event {event_id}.", hint="Use a new id for every event.")
     return event_id
+
+
+def _check_advice(state: State, vms: list[Vm], policy: Policy) -> None:
+    if not policy.spot_rebalance:
+        raise Refused("This service gives no advice to spot VMs.", hint="Start it with --spot-rebalance.")
+    for vm in vms:
+        _refuse_twice(state, vm, EventType.SPOT_REBALANCE_RECOMMENDATION, Cause.REBALANCE)
 
 
 def _description(command: c.ScheduleEvent) -> str:
@@ -181,6 +196,8 @@ def event_on(vms: Sequence[Vm], event_type: EventType, cause: Cause, event_id: s
 
 def _as_soon_as_allowed(state: State, event: Event, least: int, now: Instant, policy: Policy) -> Event:
     event = notice.moved_to(event, notice.earliest(now, least + policy.commit_allowance), now)
+    if event.is_advice:
+        return event
     if not state.enabled(event.scope):
         return event.with_(approved_by=NOBODY_LISTENS)
     if not approves(state, event):

@@ -35,6 +35,6 @@ def touched(before: State, after: State, records: Iterable[Record]) -> Touched:
         return Touched(scopes, names, set(), everything)
     vms = [vm for name in names for state in (before, after) if (vm := state.fleet.vms.get(name)) is not None]
     scopes.update(map(scope_of, vms))
-    # A VM without a group that joins one takes along what was left of its own scope.
+    # A VM that is told alone and joins others takes along what was left of its own scope.
     scopes.update(key for name in names if (key := ALONE + name) in before.scopes)
     return Touched(scopes, names, {vm.address for vm in vms}, everything)

@@ -15,9 +15,9 @@ from duenotice.domain.state import State
 from duenotice.domain.touched import Touched
 from duenotice.engine.names import Names
 from duenotice.plain_text import natural
-from duenotice.wire.api_versions import API_VERSIONS
+from duenotice.wire.api_versions import EVERY_VERSION
 
-_NOTHING_RENDERED: list[bytes | None] = [None] * len(API_VERSIONS)
+_NOTHING_RENDERED: list[bytes | None] = [None] * len(EVERY_VERSION)
 """Shared by every page that never had an event: 100,000 quiet VMs need their answer rendered once."""
 
 _WOKEN_AT_ONCE = 256
@@ -45,7 +45,7 @@ class ScopePage:
     def show(self, document: Document, enabled: bool) -> None:
         """Make it current; rendered bytes are kept if VMs see no difference (S4)."""
         if document.incarnation != self.document.incarnation:
-            self.rendered = [None] * len(API_VERSIONS)
+            self.rendered = [None] * len(EVERY_VERSION)
         self.document, self.enabled, self.is_current = document, enabled, True
 
     def outdate(self) -> None:

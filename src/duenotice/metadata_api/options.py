@@ -19,6 +19,9 @@ class MetadataOptions:
     newer_versions_400: bool = False
     """Answer 400, not 404, to polls in api-versions newer than all we know (A04)."""
 
+    spot_rebalance: bool = False
+    """Whether the api-version 2024-07-09 is there, which shows the advice that spot VMs are given."""
+
     first_answer_delay: float = 0.0
     """How late the answer is that turns a scope on (F01)."""
 

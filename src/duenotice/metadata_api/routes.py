@@ -8,7 +8,7 @@ from duenotice.metadata_api.queries import is_newer, parse_query, parse_tags, pa
 from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, Question, VmRequest, ask_of
 from duenotice.metadata_api.request_head import RequestHead
 from duenotice.metadata_api.responses import Answer, error, json
-from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, NEWEST_NAMES
+from duenotice.wire.api_versions import API_VERSIONS, EVERY_VERSION, ApiVersion, versions_of
 from duenotice.wire.instance_json import ANSWERED_VERSIONS, INSTANCE_VERSIONS
 
 _RELAYED = ("x-forwarded-for", "forwarded", "x-real-ip", "via", "origin")
@@ -58,7 +58,7 @@ def _poll(target: Target) -> Question:
     if wait is None:
         return error(400, "Bad request. wait is malformed. Use 500ms, 30s, 2m or a number of seconds.")
     known = parse_tags(target.head.fields.get("if-none-match", []))
-    return Poll(BY_NAME[target.version], known, wait)
+    return Poll(_VERSIONS[target.version], known, wait)
 
 
 def _approve(target: Target) -> Question:
@@ -76,28 +76,40 @@ def _list_versions(target: Target) -> Question:
     return ListVersions()
 
 
-_EVENTS = Route(
-    {"GET": _poll, "POST": _approve},
-    versions=tuple(BY_NAME),
-    newest=NEWEST_NAMES,
-    headerless=frozenset(version.name for version in API_VERSIONS if not version.needs_header),
-    newer_is_not_found=True,
-)
-ROUTES = {
-    "/metadata/scheduledevents": _EVENTS,
-    "/metadata/instance": Route(
-        {"GET": _describe}, versions=ANSWERED_VERSIONS, newest=INSTANCE_VERSIONS[:-4:-1], has_children=True
-    ),
-    "/metadata/versions": Route({"GET": _list_versions}),
-}
-OLD_ROUTES = {"/metadata/latest/scheduledevents": replace(_EVENTS, version=API_VERSIONS[0].name)}
+_VERSIONS = {version.name: version for version in EVERY_VERSION}
+_EVENTS = "/metadata/scheduledevents"
+_OLD_EVENTS = "/metadata/latest/scheduledevents"
 """The path of the preview of 2016, which had no api-version (A14)."""
+
+
+def _routes(versions: tuple[ApiVersion, ...]) -> dict[str, Route]:
+    """The table of paths of a service that has these api-versions of the events."""
+    names = tuple(version.name for version in versions)
+    events = Route(
+        {"GET": _poll, "POST": _approve},
+        versions=names,
+        newest=names[:-4:-1],
+        headerless=frozenset(version.name for version in versions if not version.needs_header),
+        newer_is_not_found=True,
+    )
+    return {
+        _EVENTS: events,
+        "/metadata/instance": Route(
+            {"GET": _describe},
+            versions=tuple(sorted({*ANSWERED_VERSIONS, *names})),
+            newest=INSTANCE_VERSIONS[:-4:-1],
+            has_children=True,
+        ),
+        "/metadata/versions": Route({"GET": _list_versions}),
+    }
 
 
 class Router:
     """Turns heads into asks; what may be refused without knowing the caller is refused here."""
 
     def __init__(self, options: MetadataOptions) -> None:
+        self._routes = _routes(versions_of(options.spot_rebalance))
+        self._old_events = replace(self._routes[_EVENTS], version=API_VERSIONS[0].name)
         unknown_version = _unknown_version if options.newer_versions_400 else _newer_is_not_found
         self._checks: tuple[Callable[[Target], Answer | None], ...] = (
             _other_method,
@@ -112,24 +124,23 @@ class Router:
         return ask_of(head, self._question(head))
 
     def _question(self, head: RequestHead) -> Question:
-        target = _target(head)
+        target = self._target(head)
         if target is None:
-            return error(404, f"Not found. Ask for {' or '.join(ROUTES)}.")
+            return error(404, f"Not found. Ask for {' or '.join(self._routes)}.")
         refusals = (check(target) for check in self._checks)
         return next(filter(None, refusals), None) or target.route.asks[head.method](target)
 
-
-def _target(head: RequestHead) -> Target | None:
-    """The row of the table for a path, in any case and with one slash at its end or none (A02)."""
-    path = head.path.lower().removesuffix("/")
-    if (old := OLD_ROUTES.get(path)) is not None:
-        return Target(old, head, (), parse_query(head.query))
-    parts = path.split("/")
-    route = ROUTES.get("/".join(parts[:3]))
-    children = tuple(parts[3:])
-    if route is None or (children and not route.has_children):
-        return None
-    return Target(route, head, children, parse_query(head.query))
+    def _target(self, head: RequestHead) -> Target | None:
+        """The row of the table for a path, in any case and with one slash at its end or none (A02)."""
+        path = head.path.lower().removesuffix("/")
+        if path == _OLD_EVENTS:
+            return Target(self._old_events, head, (), parse_query(head.query))
+        parts = path.split("/")
+        route = self._routes.get("/".join(parts[:3]))
+        children = tuple(parts[3:])
+        if route is None or (children and not route.has_children):
+            return None
+        return Target(route, head, children, parse_query(head.query))
 
 
 def _other_method(target: Target) -> Answer | None:

@@ -18,7 +18,7 @@ from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.errors import Conflict, LookAt, Malformed, NotFound
 from duenotice.wire import operator as o
-from duenotice.wire.api_versions import API_VERSIONS
+from duenotice.wire.api_versions import API_VERSIONS, EVERY_VERSION
 from duenotice.wire.fleet_toml import NAME
 from duenotice.wire.start_requests_json import canonical_id
 
@@ -93,7 +93,7 @@ QUERY: dict[str, Schema] = {
     "phase": {"type": "string", "enum": o.LIVE_PHASES},
     "api-version": {
         "type": "string",
-        "enum": [version.name for version in API_VERSIONS],
+        "enum": [version.name for version in EVERY_VERSION],
         "default": API_VERSIONS[-1].name,
     },
 }

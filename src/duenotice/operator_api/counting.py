@@ -16,8 +16,8 @@ Place = tuple[int | None, str | None]
 Row = list[int]
 """How many VMs are in each of the states, in their order, and at the end how many listen."""
 
-Alike = tuple[str | None, int | None, int | None, str | None, str]
-"""A group, a placement group, a place and a state."""
+Alike = tuple[str | None, int | str | None, int | None, str | None, str]
+"""A group, a part of it that is told as a whole, a place and a state."""
 
 _RANK = {state: rank for rank, state in enumerate(STATES)}
 _LISTENING = len(STATES)
@@ -87,7 +87,8 @@ def _alike(vms: Iterable[Vm], of: Callable[[Vm], str]) -> dict[Alike, int]:
     """VMs of one scope, place and state together: there are far fewer of these than VMs."""
     found: dict[Alike, int] = {}
     for vm in vms:
-        alike = (vm.group, vm.placement_group, vm.update_domain, None if vm.group else vm.zone, of(vm))
+        part = f"{ALONE}{vm.name}" if vm.is_told_alone else vm.placement_group
+        alike = (vm.group, part, vm.update_domain, None if vm.group else vm.zone, of(vm))
         found[alike] = found.get(alike, 0) + 1
     return found
 

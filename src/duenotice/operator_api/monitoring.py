@@ -32,6 +32,7 @@ from duenotice.operator_api.push_metrics import push_metrics
 from duenotice.plain_text import one_line
 from duenotice.push.pusher import PushMeasure
 from duenotice.wire import operator as o
+from duenotice.wire.api_versions import versions_of
 from duenotice.wire.operator.from_domain import action_of
 
 _LATER = {"Retry-After": "5"}
@@ -101,7 +102,8 @@ class Probes(Resource):
 
     async def version(self, _: Request) -> Response:
         """Ours."""
-        return shown(o.Version(__version__))
+        versions = versions_of(self._engine.policy.spot_rebalance)
+        return shown(o.Version(__version__, tuple(version.name for version in reversed(versions))))
 
 
 class _Counted(NamedTuple):

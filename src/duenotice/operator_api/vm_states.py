@@ -1,4 +1,7 @@
-"""The states of VMs: what their events and their hosts say of them, and whether they would be told."""
+"""The states of VMs: what their events and their hosts say of them, and whether they would be told.
+
+By advice nothing happens to a VM, so it is in no other state because of that.
+"""
 
 from collections.abc import Container
 
@@ -16,7 +19,7 @@ class VmStates:
 
     def __init__(self, state: State) -> None:
         self._hit: dict[str, str] = {}
-        for event in state.events.values():
+        for event in (event for event in state.events.values() if not event.is_advice):
             found = state_of(event)
             for name in event.resources:
                 if _RANK[found] < _RANK[self._hit.get(name, "fine")]:
@@ -49,8 +52,8 @@ def listed_state_of(state: State, vm: Vm) -> str:
 
 
 def _worst(state: State, vm: Vm, events: list[Event]) -> str:
-    if events:
-        return min(map(state_of, events), key=_RANK.__getitem__)
+    if hits := [event for event in events if not event.is_advice]:
+        return min(map(state_of, hits), key=_RANK.__getitem__)
     host = None if vm.host is None else state.fleet.hosts.get(vm.host)
     return "fine" if host is None or host.condition is Condition.HEALTHY else "degraded"
 

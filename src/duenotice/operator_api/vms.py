@@ -23,7 +23,7 @@ from duenotice.operator_api.calls import Call, Handler, Paging, Room, decoded, n
 from duenotice.operator_api.fleet import WANTED, Wanted
 from duenotice.operator_api.vm_states import VmStates, listed_state_of, state_of_vm
 from duenotice.wire import operator as o
-from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
+from duenotice.wire.api_versions import API_VERSIONS, versions_of
 from duenotice.wire.document_json import encode_document
 from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator import from_domain, to_domain
@@ -150,9 +150,10 @@ class Vms(Resource):
         """
         vm = self._find(request)
         name = request.query_params.get("api-version", API_VERSIONS[-1].name)
-        if name not in BY_NAME:
-            raise Malformed(f"{name[:40]!r} is not an api-version.", hint=f"Use one of {', '.join(BY_NAME)}.")
-        body = await self._engine.look(lambda state: encode_document(state.document(scope_of(vm)), BY_NAME[name]))
+        known = {version.name: version for version in versions_of(self._engine.policy.spot_rebalance)}
+        if name not in known:
+            raise Malformed(f"{name[:40]!r} is not an api-version.", hint=f"Use one of {', '.join(known)}.")
+        body = await self._engine.look(lambda state: encode_document(state.document(scope_of(vm)), known[name]))
         return Response(body, media_type="application/json; charset=utf-8")
 
     async def listen(self, request: Request) -> Response:

@@ -7,11 +7,12 @@ from duenotice.domain.event import EventType
 _FIRST_TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 _WITH_PREEMPT = _FIRST_TYPES | {EventType.PREEMPT}
 _ALL_TYPES = _WITH_PREEMPT | {EventType.TERMINATE}
+_WITH_ADVICE = _ALL_TYPES | {EventType.SPOT_REBALANCE_RECOMMENDATION}
 
 
 @dataclass(frozen=True, slots=True)
 class ApiVersion:
-    """One version. `index` is its place in `API_VERSIONS`, oldest first."""
+    """One version. `index` is its place in `EVERY_VERSION`, oldest first."""
 
     index: int
     name: str
@@ -33,8 +34,17 @@ API_VERSIONS = (
     ApiVersion(5, "2019-08-01", _ALL_TYPES, description=True, source=True),
     ApiVersion(6, "2020-07-01", _ALL_TYPES, description=True, source=True, duration=True),
 )
+"""Those that every service has."""
+
+SPOT_REBALANCE = ApiVersion(7, "2024-07-09", _WITH_ADVICE, description=True, source=True, duration=True)
+"""Only a service with the setting `spot_rebalance` has it."""
+
+EVERY_VERSION = (*API_VERSIONS, SPOT_REBALANCE)
+
+
+def versions_of(spot_rebalance: bool) -> tuple[ApiVersion, ...]:
+    """The versions of a service, oldest first."""
+    return EVERY_VERSION if spot_rebalance else API_VERSIONS
+
 
 BY_NAME = {version.name: version for version in API_VERSIONS}
-
-NEWEST_NAMES = tuple(version.name for version in API_VERSIONS[:-4:-1])
-"""What an answer to a wrong version recommends (A04)."""

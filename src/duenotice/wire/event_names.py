@@ -8,6 +8,9 @@ TYPE_NAMES = {
     EventType.REDEPLOY: "Redeploy",
     EventType.PREEMPT: "Preempt",
     EventType.TERMINATE: "Terminate",
+    EventType.SPOT_REBALANCE_RECOMMENDATION: "SpotRebalanceRecommendation",
 }
+ADVICE = TYPE_NAMES[EventType.SPOT_REBALANCE_RECOMMENDATION]
+"""The type that is not a deadline: nothing starts at its NotBefore."""
 STATUS_NAMES = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}
 SOURCE_NAMES = {Source.PLATFORM: "Platform", Source.USER: "User"}

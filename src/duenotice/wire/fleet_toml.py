@@ -144,8 +144,21 @@ class _Reader:
         notice = self._terminate_notice(table)
         spot, zone = table.take("spot", bool, False), table.take("zone", str, None)
         capacity, addresses = table.within("capacity", 0, LARGEST_SCALE_SET), table.take("addresses", str)
+        policy, tells_only_hit = self._policy(table), table.take("tells_only_hit", bool, False)
+        if tells_only_hit and fault_domains != 1:
+            few = f"tells_only_hit needs fault_domains = 1; it has {fault_domains}"
+            raise table.wrong(few, "Only scale sets with one fault domain do so (E05).", "tells_only_hit")
         group = Group(
-            GroupKind.SCALE_SET, name, update_domains, fault_domains, notice, addresses, spot, zone, self._policy(table)
+            GroupKind.SCALE_SET,
+            name,
+            update_domains,
+            fault_domains,
+            notice,
+            addresses,
+            spot,
+            zone,
+            policy,
+            tells_only_hit,
         )
         self._group(group, table)
         for number, address in enumerate(self._addresses(table, addresses, capacity)):

@@ -137,9 +137,9 @@ def _is_scale_set(group: Group | None) -> TypeGuard[Group]:
 
 def _placement_group_id(vm: Vm) -> str:
     """One GUID per placement group; empty for a VM that is in none."""
-    if vm.placement_group is None:
+    if vm.placed_in is None:
         return ""
-    return str(uuid5(_NAMESPACE, f"placement-group/{vm.group}/{vm.placement_group}"))
+    return str(uuid5(_NAMESPACE, f"placement-group/{vm.group}/{vm.placed_in}"))
 
 
 def _network(vm: Vm) -> dict[str, Node]:

@@ -13,6 +13,9 @@ from typing import Any, NoReturn
 from duenotice.errors import Malformed
 from duenotice.wire.times import format_rfc1123, parse_time
 
+ADVICE = "SpotRebalanceRecommendation"
+"""The type that is not a deadline; only api-version 2024-07-09 shows it, and only services that have that."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -25,7 +28,7 @@ class SeenEvent:
     status: str
     """`Scheduled` or `Started`."""
     type: str
-    """`Freeze`, `Reboot`, `Redeploy`, `Preempt`, `Terminate`, or one that is newer than this code."""
+    """`Freeze`, `Reboot`, `Redeploy`, `Preempt`, `Terminate`, `SpotRebalanceRecommendation`, or a newer one."""
     resources: tuple[str, ...]
     not_before: datetime | None
     """Aware, in UTC; None where the wire says `""`: the event has started (B08)."""
@@ -44,6 +47,11 @@ class SeenEvent:
     def started(self) -> bool:
         """Whether it is too late to prepare."""
         return self.status == "Started"
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether it is not a deadline: it is never approved, and nothing starts at `not_before`."""
+        return self.type == ADVICE
 
     def hits(self, name: str) -> bool:
         """Whether the VM of that name is hit (H01). An exact match: a neighbour's event is never taken for ours."""

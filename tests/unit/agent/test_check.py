@@ -7,6 +7,7 @@ import pytest
 from duenotice.agent.check import SHORTEST_NOTICE, cut_short, findings, never_matches
 from duenotice.agent.config import read_config
 from duenotice.domain.notice import MINIMUM_SECONDS
+from duenotice.wire.seen_document import ADVICE
 
 ALWAYS = "[[rules]]\nhandlers = []\n"
 
@@ -19,6 +20,7 @@ def never(rules: str) -> list[str]:
     ("rules", "found"),
     [
         (ALWAYS + 'types = ["Reboot"]', ""),
+        (ALWAYS + ALWAYS + 'types = ["SpotRebalanceRecommendation"]', ""),
         (ALWAYS + 'types = ["reboot"]', "rules[1].types: 'reboot' never matches. Did you mean 'Reboot'?"),
         (ALWAYS + 'types = ["REBOOT"]', "rules[1].types: 'REBOOT' never matches. Did you mean 'Reboot'?"),
         (ALWAYS + 'sources = ["user"]', "rules[1].sources: 'user' never matches. Did you mean 'User'?"),
@@ -77,7 +79,8 @@ def test_a_plan_that_cannot_fit_the_shortest_notice_is_found(rule: str, first: s
 
 def test_the_shortest_notice_is_that_of_the_contract() -> None:
     """The agent has a table of its own: it carries nothing of the service."""
-    assert {each.value.title(): seconds for each, seconds in MINIMUM_SECONDS.items()} == SHORTEST_NOTICE
+    told = {each.value.title(): seconds for each, seconds in MINIMUM_SECONDS.items()}
+    assert {name: seconds for name, seconds in told.items() if name != ADVICE.title()} == SHORTEST_NOTICE
 
 
 def test_check_finds_a_look_at_the_health_that_others_may_change(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The agent's rules, as tables: what a document changes, and what is to be done next."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -244,6 +245,34 @@ def test_an_approval_is_given_once_for_a_content():
 def test_a_drill_is_never_approved():
     """Nothing of a rehearsal reaches the service (S12)."""
     assert plan(cases(seen(drill=True), *DONE), view("a")) == []
+
+
+ADVISED: dict[str, Any] = {"type": "SpotRebalanceRecommendation"}
+NAMED = {"types": ("SpotRebalanceRecommendation",)}
+
+
+@pytest.mark.parametrize("notice", [30.0, 1.0, -3600.0])
+def test_advice_is_prepared_for_without_a_deadline(notice: float):
+    """Its NotBefore says nothing: a handler gets its whole time, also long after, and nothing was missed."""
+    advised, now = event(**ADVISED, notice=notice), view("a", rule=NAMED)
+    known = cases(seen(advised))
+    assert plan(known, now) == [Prepare(ID, "a", 60.0)]
+    assert list(unprepared(known, now)) == []
+
+
+def test_advice_that_was_prepared_for_is_never_approved_and_put_back_when_it_is_gone():
+    """H04: it is not a deadline, so nobody waits for an approval; withdrawn, it is over like any event (H05)."""
+    advised, now = event(**ADVISED), view("a", rule=NAMED)
+    known = cases(seen(advised), record("preparing", "a", advised), record("prepared", "a", advised))
+    assert plan(known, now) == []
+    for each in sight([], known, now):
+        apply(known, each)
+    assert plan(known, now) == [Recover(ID, "a")]
+
+
+def test_advice_is_left_alone_unless_a_rule_names_it():
+    """A drain because of a mere risk is a choice, so a rule for everything else does not mean it."""
+    assert plan(cases(seen(event(**ADVISED))), view("a")) == []
 
 
 def test_all_ready_asks_the_others_first():

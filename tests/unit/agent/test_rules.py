@@ -13,6 +13,8 @@ from tests.unit.agent.build import event
         ({"types": ("Freeze", "Reboot")}, {}, True),
         ({"types": ("Freeze",)}, {}, False),
         ({}, {"type": "SomethingNew"}, True),
+        ({}, {"type": "SpotRebalanceRecommendation"}, False),
+        ({"types": ("SpotRebalanceRecommendation",)}, {"type": "SpotRebalanceRecommendation"}, True),
         ({"sources": ("User",)}, {"source": "User"}, True),
         ({"sources": ("User",)}, {}, False),
         ({"resources": ("web-*",)}, {}, True),
@@ -28,7 +30,7 @@ from tests.unit.agent.build import event
     ],
 )
 def test_what_a_rule_matches(rule, changed, matches):
-    """What it leaves out matches everything; an unknown duration is neither short nor long (B09)."""
+    """What it leaves out matches everything but advice; an unknown duration is neither short nor long (B09)."""
     assert HandlerRule(**rule).matches(event(**changed)) == matches
 
 

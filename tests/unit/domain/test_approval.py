@@ -1,10 +1,12 @@
 """Who may approve an event, and cancelling one (C02-C05, S16, S17, S19)."""
 
+from datetime import timedelta
+
 import pytest
 
 from duenotice.clock import Instant
-from duenotice.domain.commands import ApproveEvents, CancelEvent
-from duenotice.domain.event import Event, Phase
+from duenotice.domain.commands import ApproveEvents, CancelEvent, ScheduleEvent
+from duenotice.domain.event import Event, EventType, Phase
 from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
@@ -238,3 +240,13 @@ def test_cancelling_what_has_started_is_refused_and_changes_nothing() -> None:
 def test_cancelling_an_unknown_event_is_not_found() -> None:
     with pytest.raises(NotFound, match="no event"):
         do(listening(), CancelEvent(id_of(1)))
+
+
+def test_advice_is_not_approved() -> None:
+    """A VM that approves all that it reads does no harm by it; an operator is told what advice is."""
+    state, policy = listening(), Policy(spot_rebalance=True)
+    do(state, ScheduleEvent(id_of(1), EventType.SPOT_REBALANCE_RECOMMENDATION, ("spot",)), policy=policy)
+    assert do(state, ApproveEvents((id_of(1),), vm="spot")) == []
+    with pytest.raises(Conflict, match="it never starts"):
+        do(state, ApproveEvents((id_of(1),)))
+    assert tick(state, Instant(NOW.at + timedelta(days=9), NOW.steady + 9 * DAY)) == []

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from duenotice.domain import pieces
 from duenotice.domain.apply import apply
-from duenotice.domain.commands import ApplyFleet, OperateVm
+from duenotice.domain.commands import ApplyFleet, OperateVm, ScheduleEvent
 from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Condition, Declaration, Group, GroupKind, Host, Site, Vm
@@ -371,3 +371,13 @@ def test_who_knows_that_nobody_is_left_may_say_so() -> None:
     state = state_of()
     do(state, ApplyFleet(Declaration("empty"), may_be_empty=True))
     assert state.fleet.vms == {}
+
+
+@pytest.mark.parametrize(("spot", "left"), [(True, 1), (False, 0)])
+def test_advice_ends_when_its_vm_is_no_longer_a_spot_vm(spot: bool, left: int) -> None:
+    """Such a VM is not evicted."""
+    state, policy = listening(), Policy(spot_rebalance=True)
+    do(state, ScheduleEvent(id_of(1), EventType.SPOT_REBALANCE_RECOMMENDATION, ("spot",)), policy=policy)
+    changed = (structs.replace(vm, spot=spot, size="larger") if vm.name == "spot" else vm for vm in VMS)
+    do(state, ApplyFleet(declaration(*changed, digest="new")))
+    assert len(state.events) == left

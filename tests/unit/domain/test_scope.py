@@ -2,8 +2,8 @@
 
 import pytest
 
-from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import domain_of, is_cloud_service, scope_of
+from duenotice.domain.fleet import Group, GroupKind, Vm
+from duenotice.domain.scope import alone_in, domain_of, group_of, is_cloud_service, scope_of
 from tests.unit.domain.build import VMS
 
 BY_NAME = {vm.name: vm for vm in VMS}
@@ -30,6 +30,14 @@ def test_all_vms_of_a_set_share_one_scope_whatever_their_update_domain() -> None
 
 def test_a_zonal_scale_set_is_told_by_placement_group() -> None:
     assert scope_of(Vm("b_0", "10.0.0.9", "scale-set/b", 0, zone="1")) == "scale-set/b/0"
+
+
+def test_each_vm_of_some_scale_sets_is_told_alone() -> None:
+    """E05: its scope is one of the set all the same, for those who approve for the set."""
+    gpu = Group(GroupKind.SCALE_SET, "gpu", fault_domains=1, tells_only_hit=True).instance(107, "10.0.0.9")
+    assert (scope_of(gpu), group_of(scope_of(gpu)), gpu.placed_in) == ("scale-set/gpu/vm/gpu_107", "scale-set/gpu", 1)
+    told_alone = {"vm/a": "a", "scale-set/gpu/vm/gpu_107": "gpu_107", "scale-set/gpu/1": None, "set/vm": None}
+    assert {scope: alone_in(scope) for scope in told_alone} == told_alone
 
 
 def test_an_event_stays_within_the_scope_and_update_domain_of_its_vms() -> None:

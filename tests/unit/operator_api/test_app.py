@@ -109,7 +109,8 @@ class TestWhoMayEnter:
     def test_whether_it_lives_anybody_may_know(self, node: Node) -> None:
         assert anonymous(node, "GET", "/livez", {}).json() == {"status": "ok"}
         assert anonymous(node, "GET", "/readyz", {}).json() == {"status": "ok"}
-        assert anonymous(node, "GET", "/version", {}).json() == {"version": __version__}
+        said = anonymous(node, "GET", "/version", {}).json()
+        assert (said["version"], said["api_versions"][0]) == (__version__, "2020-07-01")
 
     def test_who_is_not_let_in_changes_nothing(self, fresh: Node) -> None:
         anonymous(fresh, "POST", "/v1/vms/db-0/restart", {})

@@ -134,7 +134,7 @@ def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
         scope=scope_of(vm),
         listens=listens,
         group=vm.group,
-        placement_group=vm.placement_group,
+        placement_group=vm.placed_in,
         update_domain=vm.update_domain,
         fault_domain=vm.fault_domain,
         zone=vm.zone,

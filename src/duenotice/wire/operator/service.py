@@ -80,9 +80,10 @@ class Health(AnswerBody, frozen=True):
 
 
 class Version(AnswerBody, frozen=True):
-    """Which duenotice this is."""
+    """Which duenotice this is, and the api-versions that its VMs may ask in, newest first."""
 
     version: str
+    api_versions: tuple[str, ...] = ()
 
 
 class AdvanceRequest(RequestBody, frozen=True):

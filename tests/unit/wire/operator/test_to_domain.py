@@ -26,7 +26,7 @@ def test_a_type_is_read_in_any_case(event_type: EventType) -> None:
 def test_another_type_is_refused_with_those_there_are() -> None:
     with pytest.raises(Malformed, match="'Explode' is not an event type") as error:
         parse_type("Explode")
-    assert error.value.hint == "Use one of Freeze, Reboot, Redeploy, Preempt, Terminate."
+    assert error.value.hint == "Use one of Freeze, Reboot, Redeploy, Preempt, Terminate, SpotRebalanceRecommendation."
 
 
 def test_an_operator_may_give_three_causes() -> None:
