@@ -305,8 +305,8 @@ class Followers:
     def show(self, position: int) -> None:
         """All up to here may be shown.
 
-        A node that was out has not asked anybody to hide it, since nobody could answer by its right. It shows it and can
-        answer again: so who has not hidden it by now has no right before it has (S27).
+        A node that was out has asked nobody to hide it, as nobody could answer by its right. From now on it can answer
+        again: so who has not hidden it has no right before it has (S27).
         """
         self.shown, self.asked, now = position, max(self.asked, position), self._now()
         if position >= self.told:
