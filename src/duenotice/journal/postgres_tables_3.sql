@@ -60,4 +60,21 @@ BEGIN
     RETURN 'true';
 END $$;
 
+CREATE OR REPLACE FUNCTION duenotice.beat(a_life text, a_steady bigint, scopes text[], polled bigint[]) RETURNS json
+LANGUAGE plpgsql AS $$
+DECLARE objection json;
+BEGIN
+    PERFORM FROM duenotice.head FOR UPDATE;
+    objection := duenotice.objection(a_life, true);
+    IF objection IS NOT NULL THEN RETURN objection; END IF;
+    UPDATE duenotice.nodes SET beat = beat + 1 WHERE life = a_life;
+    UPDATE duenotice.head SET steady = a_steady WHERE leader = a_life AND steady < a_steady;
+    INSERT INTO duenotice.polls AS p (scope, steady)
+        SELECT t.scope, max(t.steady) FROM unnest(scopes, polled) AS t(scope, steady) GROUP BY t.scope
+        ON CONFLICT (scope) DO UPDATE SET steady = excluded.steady WHERE p.steady < excluded.steady;
+    PERFORM pg_notify('duenotice', 'beat ' || beat || ' ' || a_life)
+        FROM duenotice.nodes WHERE life = a_life AND life = (SELECT leader FROM duenotice.head);
+    RETURN duenotice.sight();
+END $$;
+
 UPDATE duenotice.about SET version = 3, readable_from = 3;
