@@ -5,6 +5,7 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from duenotice.clock import micros_of
 from duenotice.domain.event import Phase
 from duenotice.domain.scope import scope_of
 from simulator.agents_in_world import heal_agents, settle_agents
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 6 * 3600.0
 """Seconds within which all maintenances and events must have ended."""
+HOUR = timedelta(hours=1)
 STARTS = 300.0
 """Seconds within which every node must be up again."""
 MOST_CONNECTIONS = 200
@@ -97,9 +99,11 @@ async def _let_all_end(world: "World") -> None:
         if status == 200 and answer["waits_until"]:
             await world.operator.ask("POST", f"/v1/maintenances/{plan}/cancel", {})
     now = max(node.machine.wall() for node in world.nodes.values())
+    steady = max((stored.record.steady for stored in world.observatory.log.values()), default=0)
     for event in list(world.observatory.live.values()):
-        far = event.phase is Phase.SCHEDULED and event.not_before > now + timedelta(hours=1)
-        if far or event.is_advice:
+        # In steady time it may be far away although that hour has come: it was told while a time of day was days back.
+        is_far = event.not_before > now + HOUR or event.notice_ends > steady + micros_of(HOUR)
+        if (event.phase is Phase.SCHEDULED and is_far) or event.is_advice:
             await world.operator.ask("POST", f"/v1/events/{event.id}/cancel", {})
     end = world.loop.time() + PATIENCE
     while world.observatory.live or await _open_plans(world):

@@ -1,8 +1,9 @@
 """A node and those that read from it, alone: who is waited for before a change is shown, in worlds of a few minutes.
 
 `Followers` and `Interest` are real. Their readers are as simple as possible: each answers the VMs of one host or all of
-them, over messages that are late or get lost, and is killed, stopped and started again; VMs move between hosts. A VM
-asks whoever answers it and must never read anything older (S27); and no change waits longer than a lease (S30).
+them, over messages that are late or get lost, and is killed, stopped and started again; VMs move between hosts. Now and
+then the node itself is out: other nodes go on without it and its readers, and it shows what they have shown. A VM asks
+whoever answers it and must never read anything older (S27); and no change waits longer than a lease (S30).
 
 python -m simulator.hub --seed 7 --count 20
 """
@@ -27,10 +28,13 @@ from simulator.border import run, world_of
 from simulator.loop import VirtualLoop
 
 LEASE = 6.0
+TERMS = Terms(int(LEASE * MICROS))
 SECONDS = 200.0
 LOST = 0.03
 """How many messages are."""
 DELAYS = (0.001, 0.002, 0.005, 0.005, 0.005, 0.04, 0.4)
+OUT = 0.02
+"""How many changes are made by another node while this one is out."""
 HOSTS = tuple(f"host-{number}" for number in range(4))
 GRACE = LEASE * 2 / 3
 """Seconds that a wait may be longer than it should be: messages are late, and some get lost."""
@@ -93,6 +97,7 @@ class Reader:
     def __init__(self, hub: "Hub", name: str, host: str | None) -> None:
         self.hub, self.name, self.host = hub, name, host
         self.lives, self.is_up, self.stopped_until = 0, False, 0.0
+        self._ear: Ear | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -160,7 +165,7 @@ class Reader:
         told, shown, asked = followers.told, followers.shown, followers.asked
         interest = Interest(None if self.host is None else self.selects, hub.log[shown].vms.values())
         is_met = told > shown and interest.take(hub.touched[told], hub.log[told].vms)
-        ear = Ear(self, interest)
+        self._ear = ear = Ear(self, interest)
         followers.join(life, ear, self.position, told if is_met else shown)
         ear.send(lambda: self._begin(shown))
         if is_met:
@@ -209,20 +214,27 @@ class Reader:
         hub, life, sent, applied, hidden = self.hub, self.life, self.hub.now, self.position, self.hidden
 
         def asked() -> None:
+            if hub.now < hub.stopped_until:
+                hub.later(hub.stopped_until - hub.now, asked)
+                return
             try:
                 right = hub.followers.beat(life, applied, hidden)
             except Conflict:
-                self.send(lambda: self.start(life), life)
+                self.send(self._is_out, life)
                 return
-            shown = hub.followers.shown
-            self.send(lambda: self._granted(sent + right / MICROS, shown), life)
+            self.send(lambda: self._granted(sent + right / MICROS), life)
 
         if self.runs and self.has_joined and hub.dice.random() >= LOST:
             hub.later(hub.delay(), asked)
 
-    def _granted(self, until: float, shown: int) -> None:
+    def _granted(self, until: float) -> None:
         self.answers_until = max(self.answers_until, until)
-        self.may_show_up_to(shown)
+
+    def _is_out(self) -> None:
+        """It was put out: it answers nobody, and listens again with what it has, from which VMs may not see all yet."""
+        self.answers_until = 0.0
+        if self._ear is not None:
+            self._ear.close()
 
     def answer(self, name: str) -> tuple[str, int] | None:
         """The scope of a VM, and the version of it that the VM is shown; None: another reader answers it, or nobody."""
@@ -242,7 +254,8 @@ class Hub:
 
     def __init__(self, loop: VirtualLoop, seed: int) -> None:
         self.loop, self.dice = loop, Random(f"{seed}/hub")
-        self.followers = Followers(0, Terms(int(LEASE * MICROS)), now=lambda: int(loop.time() * MICROS))
+        self.right, self.stopped_until = TERMS.right, 0.0
+        self.followers = Followers(0, TERMS, lambda: self.right, lambda: int(loop.time() * MICROS))
         self.tasks: set[asyncio.Task[Any]] = set()
         vms = [Vm(f"vm-{n}", f"10.0.0.{n}", group=f"availability-set/{n // 3}") for n in range(12)]
         placed = {vm.name: vm.on(self.dice.choice(HOSTS)) for vm in vms}
@@ -303,12 +316,30 @@ class Hub:
             self.touched[position] = touched
             state = SimpleNamespace(fleet=SimpleNamespace(vms=vms))
             news: Any = SimpleNamespace(state=state, records=[SimpleNamespace(position=position)], touched=touched)
+            if dice.random() < OUT:
+                await self._come_back_to(news)
+                continue
             began = self.now
             await self.followers.apply(news)
             applied = self.now
             await self.followers.hold(position)
             self.followers.show(position)
             self._waited(self.now - began, self.now - applied, position)
+
+    async def _come_back_to(self, news: Any) -> None:
+        """The node stands still, or does not reach the store. The others put it out after a lease, and show a change.
+
+        It has no right when it wakes. It reads that and says that it shows nothing older; nobody is asked to hide it.
+        """
+        self.right, away = 0, LEASE * self.dice.uniform(1, 1.5)
+        self.stopped_until = self.now + away if self.dice.random() < 0.5 else 0.0
+        await asyncio.sleep(away)
+        for scope in news.touched.scopes:
+            self.newest[scope] = self.log[-1].versions[scope]
+        await self.followers.apply(news)
+        self.followers.show(news.records[-1].position)
+        self.right = TERMS.right
+        self.deaths.append(self.now)
 
     def _waited(self, seconds: float, held: float, position: int) -> None:
         """S30: a lease at the most for each death, held no longer than that, and only for those that answer it."""

@@ -11,10 +11,13 @@ import pytest
 
 from duenotice.engine.members import (
     Appended,
+    Applied,
     Changed,
     Deposed,
     Head,
     Hid,
+    Hold,
+    LeaderBeat,
     Member,
     Members,
     News,
@@ -489,19 +492,24 @@ def test_who_is_replaced_and_put_out_is_forgotten(led: Shared) -> None:
 
 
 def test_everybody_hears_the_news(shared: Shared) -> None:
-    """Who joins, leads or goes, what is stored, hidden and shown; also who did it hears it."""
+    """Who joins, leads or goes, a beat of who leads, what becomes of records; also who did it hears it."""
     heard: list[News] = []
     more: list[News] = []
     stop, stop_more = shared.a.listen(heard.append), shared.b.listen(more.append)
     begin(shared.a, "life-a")
     begin(shared.b, "life-b")
     lead(shared.a, "life-a")
+    shared.a.beat("life-a", 0, {})
+    shared.b.beat("life-b", 0, {})
     shared.a.append("life-a", 1, records(1, 2))
+    shared.b.applied("life-b", 2)
+    shared.a.hold("life-a", 1, 2)
     shared.b.hidden("life-b", 2)
     shared.a.show("life-a", 1, 2)
-    shared.a.put_out("life-a", 1, "life-b", 0)
+    shared.a.put_out("life-a", 1, "life-b", 1)
     shared.a.resign("life-a")
-    expected = [*[Changed()] * 5, Appended(2), Hid("life-b", 2), Shown(2), Changed(), Changed()]
+    expected: list[News] = [*[Changed()] * 5, LeaderBeat("life-a", 1), Appended(2), Applied("life-b", 2), Hold(2)]
+    expected += [Hid("life-b", 2), Shown(2), Changed(), Changed()]
     wait_until(lambda: heard == more == expected)
     for stop_hearing in (stop, stop, stop_more):
         stop_hearing()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.followers.flock import Asked, Flock, changes, flock
+from tests.followers.flock import EVERY, Asked, Flock, changes, flock
 from tests.support.node import SECONDS
 from tests.support.served import wait_until
 
@@ -144,7 +144,7 @@ class Polls:
         wait_until(lambda: self._times)
 
     def _run(self) -> None:
-        while not self._over.is_set():
+        while not self._over.wait(EVERY):
             with suppress(OSError):
                 began = time.monotonic()
                 assert self._door.get(self._vm).status == 200

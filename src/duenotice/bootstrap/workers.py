@@ -46,7 +46,9 @@ _SAME = (
 PROGRAM = (sys.executable, "-m", "duenotice.cli.worker")
 PAUSES = Backoff(0.1, 5.0)
 LIVED = 2.0
-"""Seconds after which a worker has started: if it ends then, the next one begins at once."""
+"""Seconds after which a worker has started: if it ends then, the next one begins soon."""
+SOON = 0.1
+"""What waited for the one that has ended goes first: the loop stands still while a process is made."""
 STOP_SECONDS, LOOK_EVERY = 8.0, 0.25
 LOCK = "workers.lock"
 """In the data directory; the node and all its workers hold it, so it is free when all of them have ended."""
@@ -184,7 +186,7 @@ class _Run:
                 status=status,
                 hint="It is started again.",
             )
-            await asyncio.sleep(PAUSES.after(ends) if ends > 1 else 0)
+            await asyncio.sleep(PAUSES.after(ends) if ends > 1 else SOON)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> int:

@@ -88,8 +88,8 @@ class Follower:
 
     __slots__ = ("applied", "asked", "ear", "heard", "hidden", "may_answer_until", "owes", "owes_since", "seen")
 
-    def __init__(self, ear: Listener, applied: int, hidden: int, owes: int, asked: int, now: int) -> None:
-        self.ear, self.applied, self.hidden, self.owes, self.asked = ear, applied, hidden, owes, asked
+    def __init__(self, ear: Listener, applied: int, owes: int, asked: int, now: int) -> None:
+        self.ear, self.applied, self.hidden, self.owes, self.asked = ear, applied, 0, owes, asked
         self.owes_since = self.seen = self.heard = now
         self.may_answer_until = 0
 
@@ -159,7 +159,8 @@ class Followers:
     def join(self, life: str, ear: Listener, position: int, owes: int) -> None:
         """A follower listens from now on, and has applied all up to a position; what it `owes` is on its way to it.
 
-        If it has listened before it may be answering: it owes what it owed, and its lease is as long as it was.
+        If it has listened before it may be answering: it owes what it owed, and its lease is as long as it was. What it
+        has hidden it says with its first beat: VMs may still see what was before all that it has applied (S27).
         """
         self.refuse_if_over()
         if (before := self.by_life.get(life)) is not None:
@@ -170,8 +171,7 @@ class Followers:
                 self.put_out_silent()
             if len(self.by_life) >= MOST_LIVES:
                 raise Unavailable("Too many followers have come and gone just now.", hint="Try again in a lease.")
-            position = min(position, self.told)
-            self.by_life[life] = Follower(ear, position, position, owes, self.asked, self._now())
+            self.by_life[life] = Follower(ear, min(position, self.told), owes, self.asked, self._now())
         self._stir()
 
     def beat(self, life: str, applied: int, hidden: int) -> int:
@@ -303,11 +303,16 @@ class Followers:
                 follower.owe(self.told, now)
 
     def show(self, position: int) -> None:
-        """All up to here may be shown."""
-        self.shown = position
+        """All up to here may be shown.
+
+        A node that was out has asked nobody to hide it, as nobody could answer by its right. From now on it can answer
+        again: so who has not hidden it has no right before it has (S27).
+        """
+        self.shown, self.asked, now = position, max(self.asked, position), self._now()
         if position >= self.told:
             self.pending = None
         for follower in self.by_life.values():
+            follower.ask(self.asked, now)
             follower.ear.hear_shown(position)
         self._stir()
 

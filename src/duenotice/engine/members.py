@@ -120,11 +120,18 @@ class Shown(NamedTuple):
     position: int
 
 
+class LeaderBeat(NamedTuple):
+    """The leader has beaten, and this is its counter now: others know it earlier than with their own next beats."""
+
+    life: str
+    beat: int
+
+
 class Changed(NamedTuple):
     """Who leads or who is a member has changed: look."""
 
 
-News = Appended | Applied | Hold | Hid | Shown | Changed
+News = Appended | Applied | Hold | Hid | Shown | LeaderBeat | Changed
 
 
 class Members(Protocol):
@@ -159,6 +166,7 @@ class Members(Protocol):
         `steady` is stored as `head.steady` if this life leads, and only if it is larger (N10). `polls` has scopes with
         the steady time of their last poll at this node since it told of them last; of two times the store keeps the
         later (N11). A scope may be missing or be told twice. Raises `NotMember` or `Replaced`; then nothing is kept.
+        `LeaderBeat` is told if this life leads.
         """
 
     def look(self) -> Sight:

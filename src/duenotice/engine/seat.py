@@ -202,7 +202,7 @@ class Seat:
     async def _tick(self) -> None:
         while True:
             self.tell(m.TimePassed())
-            await asyncio.sleep(seconds(self.standing.terms.every) / 4)
+            await asyncio.sleep(seconds(self.standing.terms.every) / 8)
 
     def _do(self, action: m.Action) -> None:
         match action:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.engine import membership as m
-from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, Shown, Sight
+from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, LeaderBeat, Shown, Sight
 from duenotice.engine.membership import MEMBERS, Actions, NodePhase, Seen, Standing, StandingStep
 from duenotice.engine.positions import ends_at, may_be_old, settled, with_shown
 
@@ -272,7 +272,8 @@ def _has_read(s: Standing, message: m.HasRead, now: int) -> StandingStep:
 
 
 def _wrote(s: Standing, message: m.Wrote, now: int) -> StandingStep:
-    return StandingStep(_with_fold(s, message.position)._replace(wanted=max(s.wanted, message.position)))
+    s = _with_fold(s, message.position)._replace(wanted=max(s.wanted, message.position))
+    return StandingStep(s, _without_the_silent(s, now))
 
 
 def _after_reading(s: Standing, message: m.Folded) -> Standing:
@@ -346,6 +347,8 @@ def _heard(s: Standing, message: m.HeardFromStore, now: int) -> StandingStep:
         case Hid(life, position) if (seen := s.others.get(life)) is not None:
             hidden = seen._replace(hidden=max(seen.hidden, position), heard=now)
             return StandingStep(s._replace(others={**s.others, life: hidden}))
+        case LeaderBeat(life, beat) if (seen := s.others.get(life)) is not None and beat > seen.beat:
+            return StandingStep(s._replace(others={**s.others, life: seen._replace(beat=beat, since=now, heard=now)}))
         case Changed() if s.phase in MEMBERS:
             return StandingStep(s, (m.Look(),))
         case _:

@@ -12,6 +12,7 @@ from duenotice.engine.members import (
     Head,
     Hid,
     Hold,
+    LeaderBeat,
     Member,
     News,
     NotMember,
@@ -97,7 +98,10 @@ class MemoryMembers:
                 self._head = self._head._replace(steady=max(self._head.steady, steady))
             for scope, polled in polls.items():
                 self._polls[scope] = max(polled, self._polls.get(scope, polled))
-            return self.look()
+            sight = self.look()
+        if sight.head.leader == life:
+            self._tell(LeaderBeat(life, member.beat + 1))
+        return sight
 
     def look(self) -> Sight:
         """What is there now."""

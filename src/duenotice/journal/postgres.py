@@ -31,6 +31,11 @@ _POSITION = "SELECT position FROM duenotice.head"
 _CHECKSUM = "SELECT crc FROM duenotice.records WHERE position = %s"
 _RECORDS_BETWEEN = """SELECT position, format, crc, payload FROM duenotice.records
     WHERE position BETWEEN %s AND %s ORDER BY position"""
+# One round trip: where the journal ends, whether our newest record is still the one that we know, and the next records.
+_NEXT_RECORDS = """SELECT head.position, (SELECT crc FROM duenotice.records WHERE position = %s),
+    next.position, next.format, next.crc, next.payload
+    FROM duenotice.head LEFT JOIN duenotice.records AS next ON next.position BETWEEN %s AND least(head.position, %s)
+    ORDER BY next.position"""
 # The index of events is used first, however many records there are: with a plain LIMIT the planner may read them all.
 _FIND = """WITH found AS MATERIALIZED (SELECT position FROM duenotice.records WHERE event >= %s AND event < %s)
     SELECT position, format, crc, payload FROM duenotice.records
@@ -216,21 +221,28 @@ class PostgresJournal:
             )
 
     def _records(self, after: int, limit: int | None) -> Iterator[Record]:
-        newest = self._newest()
+        most = RECORDS_AT_ONCE if limit is None else min(limit, RECORDS_AT_ONCE)
+        known, crc = self._last
+        answer = self._line.ask(_NEXT_RECORDS, (known, after + 1, after + most))
+        newest, found_crc = row_of(self._line.name, tuple[int, int | None], [row[:2] for row in answer[:1]], "head")
+        self._refuse_if_rewound(newest)
         end = newest if limit is None else min(newest, after + limit)
-        if after <= self._last[0] and not self._has(*self._last):  # others may have written behind what is left
+        if after <= known and known and found_crc != crc:  # others may have written behind what is left
             for piece in _pieces(after, end):
                 self._between(*piece)  # damage says more than that something is lost
-            raise Rewound(f"record {self._last[0]} is not the one that was stored", hint=_LOST)
+            raise Rewound(f"record {known} is not the one that was stored", hint=_LOST)
+        ready: Any = [row[2:] for row in answer if row[2] is not None]
         for piece in _pieces(after, end):
-            rows, found = self._between(*piece)
+            rows, found = self._between(*piece, ready)
+            ready = None
             if not self.found.floor and lifts([record for record in found if record.position > self.found.position]):
                 self._members.is_copy = False  # another node has done it; if we know of more, `note_lifted` decides
             self._note_stored(rows[-1])
             yield from found
 
-    def _between(self, first: int, last: int) -> tuple[list[Row], list[Record]]:
-        rows = self._rows(self._line.ask(_RECORDS_BETWEEN, (first, last)))
+    def _between(self, first: int, last: int, answer: Any = None) -> tuple[list[Row], list[Record]]:
+        """`answer` is what the database has said to that, if it was asked before."""
+        rows = self._rows(self._line.ask(_RECORDS_BETWEEN, (first, last)) if answer is None else answer)
         if [row.position for row in rows] != list(range(first, last + 1)):
             raise Damaged(f"some of the records {first} to {last} are missing")
         return rows, [RECORDS.unpack(row) for row in rows]

@@ -525,3 +525,51 @@ def test_an_acknowledgement_that_comes_late_is_of_no_use_to_who_joined_again() -
         assert world.followers.beat("one", 11, 11) == Terms(LEASE).right
 
     run(story())
+
+
+def test_a_follower_of_a_node_that_was_out_has_no_right_before_it_has_hidden_what_is_shown() -> None:
+    """Others have shown it meanwhile, and nobody here was asked to hide it. Its beat may be answered before it hears
+    that it may show it (S27)."""
+
+    async def story() -> None:
+        world, whole = World(), Terms(LEASE).right
+        right = [whole]
+        world.followers = Followers(10, Terms(LEASE), lambda: right[0], lambda: world.now)
+        await world.followers.open(had_followers=False)
+        one = world.join("one")
+        right[0] = 0
+        for _ in range(LEASE // MICROS):
+            world.now += MICROS
+            world.followers.beat("one", 10, 10)
+        applying = asyncio.create_task(world.followers.apply(news(11)))
+        assert not await world.is_hidden(applying)
+        world.followers.beat("one", 11, 10)
+        await applying
+        world.followers.show(11)
+        right[0] = whole
+        assert (one.held, one.shown) == ([11], [11])
+        assert world.followers.beat("one", 11, 10) == 0
+        assert world.followers.beat("one", 11, 11) == whole
+
+    run(story())
+
+
+def test_who_was_put_out_and_listens_again_is_asked_to_hide_what_it_had_applied() -> None:
+    """VMs there still see what was before; it is believed only what it says that it has hidden (S27)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        world.join("one")
+        world.join("slow")
+        hiding = asyncio.create_task(world.hide(news(11)))
+        assert not await world.is_hidden(hiding)
+        world.followers.beat("one", 11, 10)
+        world.followers.leave("one")
+        again = world.listen("one", 11)
+        assert world.followers.beat("one", 11, 10) == Terms(LEASE).right
+        assert not await world.is_hidden(hiding, ("slow", 11))
+        assert again.held == [11]
+        assert await world.is_hidden(hiding, ("one", 11))
+
+    run(story())

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
 from duenotice.domain.enablement import SILENCE
+from duenotice.domain.policy import Policy
 from duenotice.domain.snapshot import take
 from duenotice.domain.transitions import ClockMarked, IncarnationsLifted, Record
 from duenotice.engine.curtain import Curtain
@@ -26,6 +27,7 @@ from tests.unit.domain.build import declaration, id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
 from tests.unit.engine.rig import approval, in_loop, reboot, shown
 
+NOTICE = 15 * 60 * MICROS
 SCHEDULED, STARTED = [(id_of(1), "scheduled")], [(id_of(1), "started")]
 
 
@@ -158,6 +160,90 @@ class KilledFollower:
 
     def show(self, position: int) -> None:
         """There is nobody to tell."""
+
+
+class SlowFollower(KilledFollower):
+    """The loop does something else while it applies a change."""
+
+    async def apply(self, news: News) -> None:
+        await super().apply(news)
+        await asyncio.sleep(0)
+
+
+@in_loop
+async def test_a_leader_that_stood_still_and_wakes_deposed_does_not_go_on_adding_notice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another one leads and has made it longer, and all of that but a moment is over. It once added to it, as long as
+    it had not heard who leads, until the sum was no date, and ended."""
+    async with three() as cluster:
+        old, append, tried = cluster.leader, cluster.store.append, list[str]()
+
+        def appended(life: str, *asked: Any, **more: Any) -> None:
+            tried.append(life)
+            append(life, *asked, **more)
+
+        def look() -> Any:
+            raise Unavailable("not now", hint="")
+
+        await ask(old, EnableScope("alone"))
+        for node in cluster.nodes:
+            node.engine._writer.policy = Policy(commit_allowance=MICROS)
+        old.engine.below = below = SlowFollower()
+        done = ask(old, reboot("alone"))
+        await settle()
+        old.is_dead = old.line.is_deaf = True  # it stands still
+        await cluster.until(lambda: any(node.engine.leads for node in cluster.nodes if node is not old))
+        cut = cluster.others[0]
+        await cluster.until(lambda: shown(cut.engine, "alone") == SCHEDULED)
+        (event,) = cut.engine.state.events.values()
+        left = event.notice_ends - NOTICE - old.engine.time()
+        old.clock.pass_by(left - MICROS // 4)
+        with monkeypatch.context() as store:
+            store.setattr(cluster.store, "append", appended)
+            store.setattr(cluster.store, "look", look)
+            below.is_out.set()
+            await settle()
+        assert tried == [old.life]
+        old.is_dead = old.line.is_deaf = False
+        await cluster.until(lambda: done.done() and old.engine.may_answer())
+        with pytest.raises(Unavailable, match="Another node leads"):
+            await done
+        assert old.engine.broken is None
+        await cluster.until(lambda: shown(old.engine, "alone") == SCHEDULED)
+        assert old.engine.state.events == cut.engine.state.events
+
+
+@in_loop
+async def test_the_notice_that_is_added_while_nothing_can_be_stored_has_an_end() -> None:
+    """The store can be read and refuses what is appended: it tries again as long as a moment of notice is left."""
+    async with three(names="a") as cluster:
+        leader = cluster.leader
+        await ask(leader, EnableScope("alone"))
+        leader.engine._writer.policy = Policy(commit_allowance=MICROS)
+        leader.engine.below = below = SlowFollower()
+        done = ask(leader, reboot("alone"))
+        await settle()
+        refused = list[None]()
+
+        def refuse() -> None:
+            refused.append(None)
+            leader.clock.pass_by(MICROS // 1000)
+
+        leader.line.refuses_appends, leader.line.meanwhile = True, refuse
+        (event,) = leader.engine._writer.state.events.values()
+        leader.clock.pass_by(event.notice_ends - NOTICE - leader.engine.time() - MICROS // 4)
+        below.is_out.set()
+        await cluster.until(done.done)
+        with pytest.raises(Unavailable):
+            await done
+        assert len(refused) > 60
+        assert leader.engine.broken is None
+        leader.line.refuses_appends = False
+        await cluster.until(lambda: shown(leader.engine, "alone") == SCHEDULED)
+        (event,) = leader.engine.state.events.values()
+        left = event.not_before - leader.engine.clock.now().at
+        assert timedelta(minutes=15) <= left <= timedelta(minutes=16)
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["leader", "another"])

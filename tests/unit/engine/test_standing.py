@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from duenotice.engine import membership as m
-from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, Member, Shown, Sight
+from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, LeaderBeat, Member, Shown, Sight
 from duenotice.engine.membership import MEMBERS, NodePhase, Seen, Standing, Terms
 from duenotice.engine.standing import RULES, may_answer, step
 
@@ -344,6 +344,14 @@ ROWS = [
                 {"others": {"you": Seen(5, NOW - 10, 10, 12, NOW)}},
             ),
             Row(
+                f"{phase.value}: the leader lives, and it has not looked yet",
+                node(phase),
+                m.HeardFromStore(LeaderBeat("you", 6)),
+                {"others": {"you": Seen(6, NOW, 10, 10, NOW)}},
+            ),
+            Row(f"{phase.value}: an old beat", node(phase), m.HeardFromStore(LeaderBeat("you", 5)), {}),
+            Row(f"{phase.value}: a beat of a stranger", node(phase), m.HeardFromStore(LeaderBeat("else", 6)), {}),
+            Row(
                 f"{phase.value}: all have applied it: it holds it, and nothing else is read or shown for that (N19)",
                 node(phase, **APPLIED),
                 m.HeardFromStore(Hold(12)),
@@ -591,6 +599,13 @@ ROWS = [
         m.Wrote(12),
         {"known": 12, "folded": 12, "wanted": 12, "asking": 12},
         (m.AskToHold(3, 12),),
+    ),
+    Row(
+        "who was silent for a lease already is put out at once: nobody else waits for it",
+        node(LEADING, others=SILENT, right_until=NOW + RIGHT),
+        m.Wrote(12),
+        {"known": 12, "folded": 12, "wanted": 12},
+        (m.PutOut(3, "you", 5),),
     ),
     Row(
         "not before all have applied it",

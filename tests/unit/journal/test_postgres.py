@@ -16,7 +16,7 @@ from duenotice.clock import Alive
 from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.journal.codec import RECORDS, checksum
-from duenotice.journal.postgres import _FIND
+from duenotice.journal.postgres import _FIND, _NEXT_RECORDS
 from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.journal.postgres_members import PostgresMembers
 from duenotice.journal.postgres_schema import prepared
@@ -105,7 +105,9 @@ def test_a_closed_journal_is_unavailable(journal: LoneJournal) -> None:
             late()
 
 
-def test_an_event_is_found_by_its_index_among_very_many_records(journal: LoneJournal, database: Database) -> None:
+def test_an_event_or_a_position_is_found_by_its_index_among_very_many_records(
+    journal: LoneJournal, database: Database
+) -> None:
     """Whatever the planner thinks of it: no other record is looked at."""
     database.sql(
         "INSERT INTO duenotice.records SELECT n, 1, 3, 0, '{}', CASE WHEN n = 150000 THEN 'AA-1'::bytea END"
@@ -113,6 +115,8 @@ def test_an_event_is_found_by_its_index_among_very_many_records(journal: LoneJou
     )
     plan = database.sql("EXPLAIN " + _FIND.replace("%s", "'{}'").format("AA-1", "AA-2", 1))
     assert "records_of_events" in plan
+    assert "Seq Scan on records" not in plan
+    plan = database.sql("EXPLAIN " + _NEXT_RECORDS.replace("%s", "{}").format(149_000, 149_001, 149_256))
     assert "Seq Scan on records" not in plan
 
 
@@ -414,6 +418,28 @@ def test_what_an_older_connection_has_sent_comes_too_late(journal: LoneJournal, 
         late._append(late._turn, records(3, 3), [RECORDS.pack(records(3, 3)[0])], 0)
     late.close()
     assert journal.last_position() == 2
+
+
+CALLS = {
+    "apply('a', 0)": "off",
+    "hold('a', 1, 0)": "off",
+    "hide('a', 0)": "off",
+    "show('a', 1, 0)": "on",
+    "beat('a', 0, '{}', '{}')": "on",
+    "join('a', 0)": "on",
+    "put_out('a', 1, 'b', 0)": "on",
+    "take_over('a', 0, 0)": "on",
+    "append('a', 1, 1, 0, '{}', '{}', '{}', '{}', 0, NULL)": "on",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_only_what_members_say_again_if_it_is_lost_does_not_wait_for_the_disk(call: str, database: Database) -> None:
+    """Whether a commit waits for the disk, and for a standby, is a setting of its transaction."""
+    prepared(database.url)
+    with psycopg.connect(database.url) as connection:
+        connection.execute(f"SELECT duenotice.{call}")
+        assert connection.execute("SHOW synchronous_commit").fetchone() == (CALLS[call],)
 
 
 # --- kill -9 (S5) ---

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.engine.members import Appended, Changed, Hid, News, Shown
+from duenotice.engine.members import Appended, Applied, Changed, Hid, Hold, LeaderBeat, News, Shown
 from duenotice.journal.postgres_ear import news_of
 
 
@@ -14,6 +14,9 @@ from duenotice.journal.postgres_ear import news_of
         ("shown 7", Shown(7)),
         ("hid 3 6f9c", Hid("6f9c", 3)),
         ("hid 3 a life with blanks", Hid("a life with blanks", 3)),
+        ("applied 3 6f9c", Applied("6f9c", 3)),
+        ("hold 3", Hold(3)),
+        ("beat 17 6f9c", LeaderBeat("6f9c", 17)),
     ],
 )
 def test_each_kind_of_news_is_understood(payload: str, news: News) -> None:
@@ -21,7 +24,7 @@ def test_each_kind_of_news_is_understood(payload: str, news: News) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", ["", "appended", "appended x", "appended -1", "shown 1 2", "hid 3", "gone", "changed 1"]
+    "payload", ["", "appended", "appended x", "appended -1", "shown 1 2", "hid 3", "beat x y", "gone", "changed 1"]
 )
 def test_what_is_not_ours_is_not_news(payload: str) -> None:
     assert news_of(payload) is None
