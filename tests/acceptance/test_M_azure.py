@@ -268,18 +268,42 @@ def test_M10_an_event_is_acknowledged_through_its_vm_or_its_set(
     azure_node.advance("10m")
 
 
-def test_M10_many_events_are_acknowledged_at_once_or_none(azure_node: Node, azure: Azure) -> None:
-    """C03: one that is unknown, and none is approved."""
-    azure_node.enable("FrontEnd_IN_0")
+VERSIONS = ("2023-10-01-preview", "2025-10-01-preview", "2025-11-01")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_M10_each_event_of_a_list_is_acknowledged_by_itself(azure_node: Node, azure: Azure, version: str) -> None:
+    """One that is unknown does not stand in the way of the others: 207, and what became of each in the order asked."""
     azure_node.enable("web-4")
-    event = azure_node.schedule("Freeze", "web-4")
-    events = azure.client(MaintenanceManagementClient, SUBSCRIPTION).scheduled_events
-    with pytest.raises(ResourceNotFoundError):
-        events.acknowledge_list(GROUP, "virtualMachines", "web-4", {"value": [event, SUBSCRIPTION]})
-    assert azure_node.statuses("web-4") == ["Scheduled"]
-    assert events.acknowledge_list(GROUP, "virtualMachines", "web-4", {"value": [event]}).value
+    event = azure_node.schedule("Freeze", "web-4").lower()
+    place = f"/subscriptions/{SUBSCRIPTION}/resourcegroups/{GROUP}/providers/Microsoft.Compute/{{}}"
+    target = f"{place}/providers/Microsoft.Maintenance/scheduledevents?api-version={version}"
+    body = json.dumps({"value": [SUBSCRIPTION, event, "odd"]}).encode()
+    partly = azure.ask("POST", target.format("virtualMachines/web-4"), body)
+    told = partly.json()
+    assert (partly.status, told["response"]["code"]) == (207, "MultiStatusResponse")
+    assert [(each["code"], each["target"]) for each in told["details"]] == [
+        ("NotFound", SUBSCRIPTION),
+        ("OK", event),
+        ("NotFound", "odd"),
+    ]
     assert azure_node.statuses("web-4") == ["Started"]
+    again = azure.ask("POST", target.format("availabilitySets/web"), json.dumps({"value": [event]}).encode())
+    assert (again.status, again.json()) == (200, {"value": "Successfully Approved"})
     azure_node.advance("10m")
+
+
+def test_M10_a_list_names_no_event_of_others(azure_node: Node, azure: Azure) -> None:
+    """S16: the event of another VM is as unknown as one that never was, and it still waits."""
+    azure_node.enable("db-0")
+    event = azure_node.schedule("Freeze", "db-0")
+    place = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachines/web-4"
+    body = json.dumps({"value": [event, SUBSCRIPTION.replace("0", "3")]}).encode()
+    answer = azure.ask("POST", f"{place}/providers/Microsoft.Maintenance/scheduledevents", body)
+    first, second = (each | {"target": ""} for each in answer.json()["details"])
+    assert (answer.status, first) == (207, second)
+    assert azure_node.statuses("db-0") == ["Scheduled"]
+    azure_node.operate(f"/v1/events/{event}/cancel")
 
 
 def test_M11_what_is_pending_for_a_vm_is_listed_and_applied(azure_node: Node, azure: Azure) -> None:

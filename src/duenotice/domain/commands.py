@@ -138,12 +138,14 @@ class LeaveMoved(Command, frozen=True):
 class ApproveEvents(Command, frozen=True):
     """Let events start now (C05); `vm` None is the operator, who may approve any.
 
-    With the key of a `group` the operator means events of that group, and none else (M10).
+    With the key of a `group` the operator means events of that group, and none else. With `each`, one that the caller
+    may not approve does not stand in the way of the others (M10).
     """
 
     event_ids: tuple[str, ...]
     vm: str | None = None
     group: str | None = None
+    each: bool = False
 
 
 class CancelEvent(Command, frozen=True):
