@@ -101,7 +101,7 @@ class ResourceGraph(AzureResource):
 
                 def look(state: State) -> bytes:
                     query = _query(asked.query)
-                    rows = query.run(rows_of(_patient(traces, until), state.fleet.site, TENANT))
+                    rows = query.run(rows_of(_patient(traces, until), state.fleet.site, TENANT, state.fleet.vms))
                     return _page(rows, query, place, as_table)
 
                 return Written(await self._engine.look(look))
