@@ -59,11 +59,11 @@ class ScaleSetProperties(AzureJson, frozen=True):
     platform_fault_domain_count: int
     single_placement_group: bool
     virtual_machine_profile: InstanceProfile
+    scheduled_events_policy: ScheduledEventsPolicy
     provisioning_state: str = "Succeeded"
     orchestration_mode: str = "Uniform"
     overprovision: bool = False
     upgrade_policy: UpgradePolicy = UpgradePolicy()
-    scheduled_events_policy: ScheduledEventsPolicy | UnsetType = UNSET
 
 
 class ScaleSetShown(AzureJson, frozen=True):
@@ -196,7 +196,7 @@ class SetProperties(AzureJson, frozen=True):
     platform_update_domain_count: int
     platform_fault_domain_count: int
     virtual_machines: tuple[SubResource, ...]
-    scheduled_events_policy: ScheduledEventsPolicy | UnsetType = UNSET
+    scheduled_events_policy: ScheduledEventsPolicy
 
 
 class SetShown(AzureJson, frozen=True):

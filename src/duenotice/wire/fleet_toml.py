@@ -192,7 +192,7 @@ class _Reader:
             size=table.take("size", str, usual.size),
             os=table.take("os", str, usual.os),
             tags=self._tags(table),
-            events_policy=self._policy(table),
+            events_policy=self._policy_of_vm(table, fields.get("group", "")),
             **fields,
         )
         self._keep(vm, table, "address")
@@ -214,6 +214,14 @@ class _Reader:
             if not isinstance(value, str):
                 raise table.wrong(f"tag {key!r} must be a text", f"Found {value!r}.", "tags", key)
         return tuple(tags.items())
+
+    def _policy_of_vm(self, table: _Table, group: str) -> EventsPolicy:
+        """In an availability set it has none: a policy belongs to the whole set (M14)."""
+        if not group.startswith(GroupKind.AVAILABILITY_SET.value):
+            return self._policy(table)
+        if table.has("policy"):
+            raise table.wrong("has a policy, which belongs to the whole set", "Write it at the set.", "policy")
+        return SAYS_NOTHING
 
     def _policy(self, table: _Table) -> EventsPolicy:
         """What the owner approves beforehand (M09)."""

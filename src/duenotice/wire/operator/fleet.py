@@ -35,7 +35,7 @@ class EventsPolicy(AnswerBody, frozen=True, omit_defaults=True):
 class Vm(AnswerBody, frozen=True):
     """A VM; `listens` says whether any VM of its scope asks for the document, `state` is its state.
 
-    `policy` is what it says itself about events; for the rest its group's counts.
+    `policy` is what it says itself about events; in an availability set or a scale set the group's counts.
     """
 
     name: str
@@ -182,7 +182,7 @@ class ScaleRequest(RequestBody, frozen=True):
 
 
 class PolicyRequest(RequestBody, frozen=True):
-    """The body that says what an owner wants; what is left out or null is left to the set, or off."""
+    """The body that says what an owner wants; what is left out or null is as usual."""
 
     user_initiated_reboot: bool | None = None
     user_initiated_redeploy: bool | None = None
