@@ -83,13 +83,15 @@ def test_M09_everything_that_can_be_said_is_kept_and_shown(azure_node: Node, com
     """By get, after a PUT; a PATCH changes only what it names; the audit trail has both."""
     vms = compute.virtual_machines
     vms.begin_create_or_update(
-        GROUP, "db-0", m.VirtualMachine(location="x", scheduled_events_policy=ALL_OF_IT)
+        GROUP, "db-0", m.VirtualMachine(location="westeurope", scheduled_events_policy=ALL_OF_IT)
     ).result()
     assert policy(vms.get(GROUP, "DB-0")) == ALL_OF_IT.as_dict()  # which names all that there is
     off = m.ScheduledEventsPolicy(all_instances_down=m.AllInstancesDown(automatically_approve=False))
     vms.begin_update(GROUP, "db-0", m.VirtualMachineUpdate(scheduled_events_policy=off)).result()
     assert policy(vms.get(GROUP, "db-0")) == {**ALL_OF_IT.as_dict(), **off.as_dict()}
-    vms.begin_create_or_update(GROUP, "db-0", m.VirtualMachine(location="x", scheduled_events_policy=off)).result()
+    vms.begin_create_or_update(
+        GROUP, "db-0", m.VirtualMachine(location="westeurope", scheduled_events_policy=off)
+    ).result()
     assert policy(vms.get(GROUP, "db-0")) == HOLDS | off.as_dict()
     said = azure_node.operate("/v1/audit?action=events-policy-set", method="GET")
     assert [record["actor"] for record in said if record["details"]["of"] == "vm/db-0"] == ["token/admin"] * 3
@@ -138,7 +140,7 @@ def test_M09_a_scale_set_says_it_for_its_instances(azure_node: Node, compute: An
     """begin_create_or_update of the scale set leaves its capacity as it is."""
     azure_node.enable("workers_0")
     sets = compute.virtual_machine_scale_sets
-    asked = m.VirtualMachineScaleSet(location="x", scheduled_events_policy=REBOOTS)
+    asked = m.VirtualMachineScaleSet(location="westeurope", scheduled_events_policy=REBOOTS)
     holds = HOLDS | REBOOTS.as_dict()
     assert policy(sets.begin_create_or_update(GROUP, "workers", asked).result()) == holds
     assert (policy(sets.get(GROUP, "workers")), sets.get(GROUP, "workers").sku.capacity) == (holds, 10)
@@ -177,7 +179,7 @@ def test_M09_an_api_version_that_no_document_has_is_refused(compute: Any) -> Non
 def test_M09_what_is_not_there_has_no_policy(compute: Any) -> None:
     """ResourceNotFound: a PUT makes no VM."""
     with pytest.raises(ResourceNotFoundError, match="ResourceNotFound"):
-        vm = m.VirtualMachine(location="x", scheduled_events_policy=REBOOTS)
+        vm = m.VirtualMachine(location="westeurope", scheduled_events_policy=REBOOTS)
         compute.virtual_machines.begin_create_or_update(GROUP, "nobody", vm)
 
 

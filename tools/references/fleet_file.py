@@ -55,6 +55,7 @@ MEANT = {
     "fault_domain": "where in the set",
     "capacity": "how many instances there are",
     "addresses": "a network whose usable addresses are given out in order",
+    "os_image_notice": "whether instances are told before their OS image is replaced (M15)",
     "terminate_notice": "`PT5M` to `PT15M`; leaving it out turns terminate notifications off",
 }
 """What each key is for; `TABLE.KEY` where it differs."""

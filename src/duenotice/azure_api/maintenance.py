@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import Any
 
 from msgspec import UNSET, UnsetType, structs
 from starlette.requests import Request
@@ -165,6 +166,10 @@ class MaintenanceCalls(Working):
         vm, name = await self._vm_or_instance(request), request.path_params["update"]
         if name.lower() != "default":
             raise AzureProblem.of(404, "NotFound", f"There is no update {name[:80]!r}.", hint="Use default.")
+        if asked := await read(request, dict[str, Any]):
+            first = next(iter(asked))[:80]
+            message = f"{first} cannot be said here: the updates that wait are applied, and none is cancelled."
+            raise AzureProblem.of(400, "InvalidParameter", message, hint="Send no body.", target=first)
         if ids := tuple(event.id for event in self._pending(vm) if event.phase is Phase.SCHEDULED):
             await self._do(request, c.ApproveEvents(ids, vm.name))
         return shown(self._applied(vm), 201 if ids else 200)

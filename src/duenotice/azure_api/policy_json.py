@@ -5,26 +5,26 @@ from duenotice.domain.fleet import EventsPolicy
 from duenotice.wire.operator.to_domain import check_api_version
 
 
-class Approving(AzureJson, frozen=True, omit_defaults=True):
+class Approving(AzureJson, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Whether such events are approved as soon as they are raised."""
 
     automatically_approve: bool | None = None
 
 
-class EventGridAndResourceGraph(AzureJson, frozen=True, omit_defaults=True):
+class EventGridAndResourceGraph(AzureJson, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Whether others are told too, and in which version."""
 
     enable: bool | None = None
     scheduled_events_api_version: str | None = None
 
 
-class PublishingTargets(AzureJson, frozen=True, omit_defaults=True):
+class PublishingTargets(AzureJson, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Who else is told."""
 
     event_grid_and_resource_graph: EventGridAndResourceGraph | None = None
 
 
-class ScheduledEventsPolicy(AzureJson, frozen=True, omit_defaults=True):
+class ScheduledEventsPolicy(AzureJson, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What an owner says about events."""
 
     user_initiated_redeploy: Approving | None = None

@@ -79,7 +79,7 @@ SCALE_SETS = TableView(
         TableColumn("TERMINATE NOTICE", "terminate_notice", "span"),
     ),
     "No scale sets.",
-    (TableColumn("POLICY", "policy", "pairs"),),
+    (TableColumn("OS IMAGE NOTICE", "os_image_notice"), TableColumn("POLICY", "policy", "pairs")),
 )
 POLICIES = TableView(
     "of",

@@ -42,11 +42,15 @@ class ScheduleEvent(Command, frozen=True):
 
 
 class OperateVm(Command, frozen=True):
-    """A user restarts (REBOOT), redeploys (REDEPLOY) or deletes (TERMINATE) a VM (G02, G05)."""
+    """A user restarts (REBOOT), redeploys (REDEPLOY) or deletes (TERMINATE) a VM (G02, G05).
+
+    With `reimage` the restart replaces its OS image (M15).
+    """
 
     event_id: str
     vm: str
     type: EventType
+    reimage: bool = False
 
 
 class ScaleSet(Command, frozen=True):
@@ -78,21 +82,26 @@ class SetEventsPolicy(Command, frozen=True):
 
 
 class OperateInstances(Command, frozen=True):
-    """A user restarts or redeploys instances of a scale set: all that are named, or none (G02)."""
+    """A user restarts, reimages or redeploys instances of a scale set: all that are named, or none (G02, M15)."""
 
     name: str
     vms: tuple[str, ...]
     type: EventType
     seed: str
+    reimage: bool = False
 
 
 class ChangeScaleSet(Command, frozen=True):
-    """A user gives a scale set another capacity, another notice before Terminate in seconds (0: off), or both (G05)."""
+    """A user gives a scale set another capacity, another notice before Terminate in seconds (0: off), or both (G05).
+
+    `os_image_notice` is whether instances are told before their OS image is replaced (M15). What is None stays.
+    """
 
     name: str
     seed: str
     capacity: int | None = None
     terminate_notice: int | None = None
+    os_image_notice: bool | None = None
 
 
 class EvictVm(Command, frozen=True):

@@ -108,6 +108,7 @@ def home(declared_host: str | None, away_from: str | None) -> str | Away | None:
 class Group(Struct, frozen=True, omit_defaults=True):
     """A cloud service, availability set or scale set; `terminate_notice` in seconds, None when off (G05).
 
+    `os_image_notice` says whether instances are told before their OS image is replaced (M15).
     `addresses`, `spot` and `zone` are what new instances of a scale set are made with.
     """
 
@@ -120,6 +121,7 @@ class Group(Struct, frozen=True, omit_defaults=True):
     spot: bool = False
     zone: str | None = None
     events_policy: EventsPolicy = SAYS_NOTHING
+    os_image_notice: bool = False
 
     @property
     def key(self) -> str:

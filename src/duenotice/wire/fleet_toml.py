@@ -145,7 +145,16 @@ class _Reader:
         spot, zone = table.take("spot", bool, False), table.take("zone", str, None)
         capacity, addresses = table.within("capacity", 0, LARGEST_SCALE_SET), table.take("addresses", str)
         group = Group(
-            GroupKind.SCALE_SET, name, update_domains, fault_domains, notice, addresses, spot, zone, self._policy(table)
+            GroupKind.SCALE_SET,
+            name,
+            update_domains,
+            fault_domains,
+            notice,
+            addresses,
+            spot,
+            zone,
+            self._policy(table),
+            os_image_notice=table.take("os_image_notice", bool, False),
         )
         self._group(group, table)
         for number, address in enumerate(self._addresses(table, addresses, capacity)):

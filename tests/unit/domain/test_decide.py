@@ -43,7 +43,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.ScaleSet("batch", SEED, by=2),
     c.DeleteInstances("batch", ("batch_0",), SEED),
     c.SetEventsPolicy("set/web", EventsPolicy(user_initiated_reboot=True)),
-    c.OperateInstances("batch", ("batch_0",), EventType.REBOOT, SEED),
+    c.OperateInstances("batch", ("batch_0",), EventType.REBOOT, SEED, reimage=True),
     c.ChangeScaleSet("batch", SEED, 3, 600),
     c.EvictVm(id_of(9), "spot"),
     c.DegradeHost("host-2", 3600 * SECOND, SEED),

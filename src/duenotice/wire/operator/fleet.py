@@ -64,7 +64,10 @@ class VmWithEvents(Vm, frozen=True):
 
 
 class Group(AnswerBody, frozen=True):
-    """A set, scale set or cloud service; `terminate_notice` in seconds, null when off; `vms` is how many it has."""
+    """A set, scale set or cloud service; `terminate_notice` in seconds, null when off; `vms` is how many it has.
+
+    `os_image_notice` says whether instances are told before their OS image is replaced.
+    """
 
     key: str
     kind: KindName
@@ -74,6 +77,7 @@ class Group(AnswerBody, frozen=True):
     terminate_notice: int | None
     vms: Count
     policy: EventsPolicy | None
+    os_image_notice: bool = False
 
 
 class Scaled(Raised, frozen=True, kw_only=True):

@@ -163,6 +163,7 @@ def group(group: f.Group, vms: int) -> Group:
         terminate_notice=group.terminate_notice,
         vms=vms,
         policy=events_policy(group.events_policy),
+        os_image_notice=group.os_image_notice,
     )
 
 

@@ -43,6 +43,7 @@ class DeclaredGroup(Declared, frozen=True):
     spot: bool | None = None
     zone: str | None = None
     events_policy: EventsPolicy | None = None
+    os_image_notice: bool | None = None
 
 
 class ClockMark(Struct, frozen=True, gc=False, array_like=True):
