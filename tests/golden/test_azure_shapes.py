@@ -5,6 +5,7 @@ Azure PowerShell does not run here. Its requests are those of its generated clie
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +32,7 @@ name = "batch"
 capacity = 2
 addresses = "127.0.8.0/24"
 """
+MOMENT = re.compile(r'("(?:reportedTimeUtc|eventTime)": ")[^"]+')
 NOBODY = "11111111-1111-1111-1111-111111111111"
 
 
@@ -79,7 +81,7 @@ class Story:
         self._told.append("\n".join([*lines, json.dumps(json.loads(answer), indent=1)]))
 
     def __str__(self) -> str:
-        whole = "\n\n".join(self._told)
+        whole = MOMENT.sub(r"\1{moment}", "\n\n".join(self._told))
         for number, event_id in enumerate(self._ids, 1):
             whole = whole.replace(event_id, f"{{event{number}}}").replace(event_id.upper(), f"{{EVENT{number}}}")
         return whole
@@ -108,3 +110,27 @@ def test_acknowledging(node: Node, azure: Azure) -> None:
     good = json.dumps({"value": [story.event("batch_0")]}).encode()
     story.sent("Approve-AzScheduledEventList, all good", "POST", f"{place}{query}", good)
     assert_golden("azure_acknowledge.txt", str(story))
+
+
+def test_reporting_health(node: Node, azure: Azure) -> None:
+    """M17: the bodies of Microsoft's page about Guest Health Reporting, and the insights that it lists."""
+    story = Story(node, azure)
+    place = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Impact/workloadImpacts/"
+    query, vm = "?api-version=2025-01-01-preview", f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers"
+    usual = {
+        "startDateTime": "2025-09-15T01:06:21.3886467Z",
+        "impactedResourceId": f"{vm}/Microsoft.Compute/virtualMachines/db-0",
+    }
+    logs = {"LogUrl": "https://someurl.example/rma", "PhysicalHostName": "host-1"}
+    gpu = {**logs, "Manufacturer": "Nvidia", "SerialNumber": "12345679", "ModelNumber": "NV3LB225", "Location": "0"}
+    own = {"VmUniqueId": azure.get(f"{usual['impactedResourceId']}{query}")["properties"]["vmId"]}
+    for what, category, more in (
+        ("missing GPU", "Resource.Hpc.Unhealthy.HpcMissingGpu", gpu),
+        ("investigate", "Resource.Hpc.Investigate.NVLink", {**own, "CollectTelemetry": "0"}),
+        ("healthy", "Resource.Hpc.Healthy", {"PhysicalHostName": "host-1"}),
+    ):
+        said = {**usual, "impactCategory": category, "impactDescription": what, "additionalProperties": more}
+        body = json.dumps({"properties": said}).encode()
+        story.sent(f"Guest Health Reporting, {what}", "PUT", f"{place}{what.replace(' ', '-')}{query}", body)
+    story.sent("insights", "GET", f"{place}missing-GPU/insights{query}", None)
+    assert_golden("azure_impacts.txt", str(story))

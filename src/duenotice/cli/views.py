@@ -66,6 +66,7 @@ HOSTS = TableView(
         TableColumn("CONDITION", "condition", "state"),
         TableColumn("VMS", "vms"),
         TableColumn("AWAY", "away"),
+        TableColumn("REPORTED", "reported", "list"),
     ),
     "No hosts.",
 )

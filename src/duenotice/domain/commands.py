@@ -138,6 +138,22 @@ class RepairHost(Command, frozen=True):
     host: str
 
 
+class ReportHealth(Command, frozen=True):
+    """A VM says how the host is that it runs on; `host` where it knows the name of that better (M17).
+
+    `seed` makes the ids of the events that follow, if a setting lets an unhealthy host be degraded at once.
+    """
+
+    name: str
+    vm: str
+    category: str
+    description: str
+    began: datetime
+    seed: str
+    host: str | None = None
+    more: tuple[tuple[str, str], ...] = ()
+
+
 class LeaveMoved(Command, frozen=True):
     """VMs that were moved away from a drained host stay where they are now."""
 

@@ -24,6 +24,8 @@ class Condition(Enum):
     """The condition of a host."""
 
     HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    """A VM has reported it (M17): nothing moves there until an operator has looked."""
     DEGRADED = "degraded"
     FAILED = "failed"
     DRAINED = "drained"

@@ -38,6 +38,9 @@ class Policy(Struct, frozen=True):
     host_failure_type: EventType = EventType.REBOOT
     """The type of the events of a host that has failed (D04)."""
 
+    degrade_unhealthy: bool = False
+    """Whether a host that a VM reports as unhealthy is degraded at once (M17); else operators decide."""
+
     live_migration_lasts: int = 300 * MICROS
     maintenance_lasts: int = 600 * MICROS
     removal_lasts: int = 30 * MICROS

@@ -29,6 +29,7 @@ CAUSES = st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER])
 OWNED = st.sampled_from(["vm/alone", "vm/web-0", "set/web", "scale-set/batch", "service/shop", "vm/nobody"])
 HOURS = st.sampled_from([1, 900, 3600, 5000, 20_000, 90_000])
 WINDOWS = st.lists(st.tuples(HOURS, HOURS), min_size=1, max_size=4).map(lambda gaps: window_of(*gaps))
+WORDS = ("Healthy", "Reset", "Reboot", "Unhealthy.MissingIB", "Investigate.NVLink")
 WISHES = st.builds(EventsPolicy, *[st.sampled_from([None, True, False])] * 3)
 ELSEWHERE = {
     "alone": Vm("alone", "10.0.0.1", WEB.key, update_domain=1),
@@ -73,6 +74,16 @@ COMMANDS = st.one_of(
     ),
     st.builds(c.EvictVm, IDS, NAMES),
     st.builds(c.DegradeHost, HOSTS, st.sampled_from([600 * SECOND, 86_400 * SECOND]), IDS),
+    st.builds(
+        c.ReportHealth,
+        IDS,
+        NAMES,
+        st.sampled_from([f"Resource.Hpc.{word}" for word in WORDS]),
+        st.just("x"),
+        st.just(NOW.at),
+        IDS,
+        st.none() | HOSTS,
+    ),
     st.builds(c.FailHost, HOSTS, IDS),
     st.builds(c.RepairHost, HOSTS),
     st.builds(c.HoldHost, HOSTS),
@@ -111,7 +122,12 @@ COMMANDS = st.one_of(
 )
 STEPS = st.lists(st.tuples(COMMANDS, st.sampled_from([0, 1, 30, 600, 900, 86_400])), max_size=40)
 POLICIES = st.sampled_from(
-    [Policy(), Policy(simulated_impact=False, impact_attempts=3), Policy(user_operations_limit=1)]
+    [
+        Policy(),
+        Policy(simulated_impact=False, impact_attempts=3),
+        Policy(user_operations_limit=1),
+        Policy(degrade_unhealthy=True),
+    ]
 )
 
 

@@ -47,6 +47,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.ChangeScaleSet("batch", SEED, 3, 600),
     c.EvictVm(id_of(9), "spot"),
     c.DegradeHost("host-2", 3600 * SECOND, SEED),
+    c.ReportHealth("impact-1", "alone", "Resource.Hpc.Unhealthy.MissingIB", "no port", NOW.at, SEED),
     c.FailHost("host-1", SEED),
     c.HoldHost("host-1"),
     c.RepairHost("host-1"),

@@ -87,10 +87,24 @@ class Scaled(Raised, frozen=True, kw_only=True):
     removed: tuple[str, ...]
 
 
+class HealthReport(AnswerBody, frozen=True):
+    """What a VM says of a host, since when, and when it said so; `category` is one of Azure's, `more` what it added."""
+
+    name: str
+    vm: str
+    host: str
+    category: str
+    description: str
+    began_at: Moment
+    reported_at: Moment
+    more: dict[str, str]
+
+
 class Host(AnswerBody, frozen=True):
     """A physical machine; `vms` is how many run there, and `listening` how many of them would be told.
 
-    `away` is how many were moved away from it while it was drained, and are not back yet.
+    `away` is how many were moved away from it while it was drained, and are not back yet. `reported` are the categories
+    of the open reports of VMs about it; `reports` are the newest of these, where one host is asked for.
     """
 
     name: str
@@ -98,6 +112,8 @@ class Host(AnswerBody, frozen=True):
     vms: Count
     listening: Count = 0
     away: Count = 0
+    reported: tuple[str, ...] = ()
+    reports: tuple[HealthReport, ...] = ()
 
 
 class Site(AnswerBody, frozen=True):
