@@ -17,7 +17,7 @@ from duenotice.clock import Instant
 from duenotice.domain import transitions as t
 from duenotice.domain.commands import Command
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.fleet import Group, Vm
+from duenotice.domain.fleet import Group, GroupKind, Vm
 from duenotice.errors import DuenoticeError
 
 NEWEST = "2024-07-09"
@@ -146,9 +146,10 @@ class World:
         return all(self._says(self.vms[name], key) for name in event.resources)
 
     def _says(self, vm: Vm, key: str) -> bool:
-        own = getattr(vm.events_policy, key)
         group = self.groups.get(vm.group or "")
-        return bool(own if own is not None or group is None else getattr(group.events_policy, key))
+        owned = vm if group is None or group.kind is GroupKind.CLOUD_SERVICE else group
+        said = getattr(owned.events_policy, key)
+        return key == "all_instances_down" if said is None else bool(said)  # the usual (M14)
 
     def _nobody_is_up(self, scope: str) -> bool:
         hits = [event for event in self._under_way.values() if event.scope == scope]

@@ -91,6 +91,9 @@ class ServeSettings(Struct, frozen=True):
     host_failure_type: Annotated[
         Literal["Reboot", "Redeploy"], Meta(description="type of the events of a host that has failed")
     ] = "Reboot"
+    degrade_unhealthy: Annotated[
+        bool, Meta(description="degrade a host that a VM reports as unhealthy, and tell its VMs a day before")
+    ] = False
     user_operations_limit: Annotated[int, Meta(description="user operations scheduled at once; 0: no limit", ge=0)] = 0
     events_per_scope: Annotated[int, Meta(description="live events that one scope may have", ge=1, le=100_000)] = 1000
     document_kib: Annotated[

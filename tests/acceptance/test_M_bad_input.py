@@ -24,6 +24,7 @@ WORKERS = f"{COMPUTE}/virtualMachineScaleSets/workers"
 ELSEWHERE = ME.replace(SUBSCRIPTION, "11111111-1111-1111-1111-111111111111")
 OPERATIONS = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/locations/x/operations"
 MAINTENANCE = "providers/Microsoft.Maintenance"
+GRAPH = "/providers/Microsoft.ResourceGraph/resources"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,11 @@ def azure(azure_node: Node) -> Iterator[Azure]:
 def termination(value: Any) -> bytes:
     profile = {"scheduledEventsProfile": {"terminateNotificationProfile": value}}
     return json.dumps({"properties": {"virtualMachineProfile": profile}, "sku": {"capacity": 9}}).encode()
+
+
+def os_images(value: Any) -> bytes:
+    profile = {"scheduledEventsProfile": {"osImageNotificationProfile": value}}
+    return json.dumps({"properties": {"virtualMachineProfile": profile}}).encode()
 
 
 BAD: list[tuple[str, str, bytes | None, int, str]] = [
@@ -70,9 +76,46 @@ BAD: list[tuple[str, str, bytes | None, int, str]] = [
     ("PATCH", WORKERS, termination({"enable": True, "notBeforeTimeout": "PT0S"}), 409, "OperationNotAllowed"),
     ("PATCH", WORKERS, termination({"enable": True, "notBeforeTimeout": "soon"}), 400, "InvalidParameter"),
     ("PATCH", WORKERS, termination({"enable": "yes"}), 400, "InvalidParameter"),
+    ("PATCH", ME, b'{"tags": {"a": "b"}}', 400, "InvalidParameter"),
+    ("PATCH", ME, b'{"location": "mars"}', 400, "InvalidParameter"),
+    ("PUT", ME, b'{"properties": {"hardwareProfile": {"vmSize": "Standard_L8s"}}}', 400, "InvalidParameter"),
+    ("PATCH", ME, b'{"properties": {"scheduledEventsProfile": {}, "x": 1}}', 400, "InvalidParameter"),
+    ("PATCH", ME, b'{"properties": {"scheduledEventsPolicy": {"userInitiatedReboots": {}}}}', 400, "InvalidParameter"),
+    ("PATCH", ME, b"[]", 400, "InvalidParameter"),
+    ("DELETE", f"{ME}?forceDeletion=true&x=1", None, 400, "InvalidParameter"),
+    ("DELETE", f"{WORKERS}/virtualMachines/0?forceDeletion=true&x=1", None, 400, "InvalidParameter"),
+    ("POST", f"{ME}/reimage", b'{"tempDisk": true}', 400, "InvalidParameter"),
+    ("POST", f"{WORKERS}/reimage", b'{"instanceIds": ["0"], "exactVersion": "1.2"}', 400, "InvalidParameter"),
+    ("POST", f"{WORKERS}/reimage", b'{"instanceIds": ["0"], "osState": 1}', 400, "InvalidParameter"),
+    ("POST", f"{WORKERS}/osRollingUpgrade", b'{"instanceIds": ["0"]}', 400, "InvalidParameter"),
+    ("POST", f"{WORKERS}/restart", b'{"instanceIds": ["0"], "force": true}', 400, "InvalidParameter"),
+    ("PATCH", WORKERS, b'{"sku": {"name": "Standard_L8s", "capacity": 9}}', 400, "InvalidParameter"),
+    ("PATCH", WORKERS, b'{"properties": {"upgradePolicy": {"mode": "Rolling"}}}', 400, "InvalidParameter"),
+    ("PATCH", WORKERS, os_images({"enable": True, "notBeforeTimeout": "PT5M"}), 400, "InvalidParameter"),
+    ("PATCH", WORKERS, os_images({"enable": "yes"}), 400, "InvalidParameter"),
+    ("PATCH", WORKERS, os_images({"enable": True, "later": 1}), 400, "InvalidParameter"),
+    (
+        "PUT",
+        f"{ME}/{MAINTENANCE}/applyUpdates/default",
+        b'{"properties": {"status": "Cancel"}}',
+        400,
+        "InvalidParameter",
+    ),
+    ("POST", GRAPH, b'{"query": "maintenanceresources", "facets": [{"expression": "x"}]}', 400, "InvalidParameter"),
+    ("POST", GRAPH, b'{"query": "maintenanceresources", "managementGroups": ["x"]}', 400, "InvalidParameter"),
+    ("POST", GRAPH, b'{"query": "maintenanceresources", "options": {"$topp": 3}}', 400, "InvalidParameter"),
     ("POST", f"{ME}/{MAINTENANCE}/scheduledevents/{SUBSCRIPTION}/acknowledge", None, 404, "ResourceNotFound"),
     ("POST", f"{ME}/{MAINTENANCE}/scheduledevents", b'{"value": []}', 400, "InvalidParameter"),
     ("POST", f"{ME}/{MAINTENANCE}/scheduledevents", b"{}", 400, "InvalidParameter"),
+    ("POST", f"{ME}/{MAINTENANCE}/scheduledevents", b'{"value": [7]}', 400, "InvalidParameter"),
+    ("POST", f"{ME}/{MAINTENANCE}/scheduledevents", b'{"value": ["x"], "force": true}', 400, "InvalidParameter"),
+    (
+        "POST",
+        f"{ME}/{MAINTENANCE}/scheduledevents",
+        b'{"value": [%b]}' % b",".join([b'"x"'] * 1001),
+        400,
+        "InvalidParameter",
+    ),
     ("PUT", f"{ME}/{MAINTENANCE}/applyUpdates/other", None, 404, "NotFound"),
     ("GET", f"{OPERATIONS}/at_999999999", None, 404, "OperationNotFound"),
     ("GET", f"{OPERATIONS}/{TENANT}", None, 404, "OperationNotFound"),
@@ -85,7 +128,9 @@ def test_M04_what_cannot_be_done_is_told_in_azures_shape_and_changes_nothing(
 ) -> None:
     """A code that programs know, words for people, and ids to find it again."""
     before = azure_node.service.state.position
-    answer = azure.ask(method, f"{target}?api-version=2026-04-01", body, x_ms_client_request_id="mine")
+    answer = azure.ask(
+        method, f"{target}{'&' if '?' in target else '?'}api-version=2026-04-01", body, x_ms_client_request_id="mine"
+    )
     error = answer.json()["error"]
     assert (answer.status, error["code"], set(error)) == (status, code, {"code", "message", "target", "details"})
     assert len(error["message"]) > 10

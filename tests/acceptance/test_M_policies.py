@@ -15,6 +15,12 @@ from tests.support.node import Node
 
 m: Any = models
 """Its types do not know that `VirtualMachine` also takes what is in its properties."""
+HOLDS = {
+    "userInitiatedReboot": {"automaticallyApprove": False},
+    "userInitiatedRedeploy": {"automaticallyApprove": False},
+    "allInstancesDown": {"automaticallyApprove": True},
+}
+"""What counts where nobody has said anything (M14)."""
 REBOOTS = m.ScheduledEventsPolicy(user_initiated_reboot=m.UserInitiatedReboot(automatically_approve=True))
 ALL_OF_IT = m.ScheduledEventsPolicy(
     user_initiated_reboot=m.UserInitiatedReboot(automatically_approve=True),
@@ -53,7 +59,7 @@ def test_M09_a_restart_that_was_approved_beforehand_is_started_when_it_is_first_
     """begin_update, then begin_restart: the VM reads Started and nothing before it, and the poller ends with it."""
     azure_node.enable("me")
     vm = compute.virtual_machines.begin_update(GROUP, "me", m.VirtualMachineUpdate(scheduled_events_policy=REBOOTS))
-    assert policy(vm.result()) == {"userInitiatedReboot": {"automaticallyApprove": True}}
+    assert policy(vm.result()) == HOLDS | REBOOTS.as_dict()
     before = azure_node.document("me")["DocumentIncarnation"]
     poller = compute.virtual_machines.begin_restart(GROUP, "me")
     document = azure_node.document("me")
@@ -77,40 +83,67 @@ def test_M09_everything_that_can_be_said_is_kept_and_shown(azure_node: Node, com
     """By get, after a PUT; a PATCH changes only what it names; the audit trail has both."""
     vms = compute.virtual_machines
     vms.begin_create_or_update(
-        GROUP, "db-0", m.VirtualMachine(location="x", scheduled_events_policy=ALL_OF_IT)
+        GROUP, "db-0", m.VirtualMachine(location="westeurope", scheduled_events_policy=ALL_OF_IT)
     ).result()
-    assert policy(vms.get(GROUP, "DB-0")) == ALL_OF_IT.as_dict()
+    assert policy(vms.get(GROUP, "DB-0")) == ALL_OF_IT.as_dict()  # which names all that there is
     off = m.ScheduledEventsPolicy(all_instances_down=m.AllInstancesDown(automatically_approve=False))
     vms.begin_update(GROUP, "db-0", m.VirtualMachineUpdate(scheduled_events_policy=off)).result()
     assert policy(vms.get(GROUP, "db-0")) == {**ALL_OF_IT.as_dict(), **off.as_dict()}
-    vms.begin_create_or_update(GROUP, "db-0", m.VirtualMachine(location="x", scheduled_events_policy=off)).result()
-    assert policy(vms.get(GROUP, "db-0")) == off.as_dict()
+    vms.begin_create_or_update(
+        GROUP, "db-0", m.VirtualMachine(location="westeurope", scheduled_events_policy=off)
+    ).result()
+    assert policy(vms.get(GROUP, "db-0")) == HOLDS | off.as_dict()
     said = azure_node.operate("/v1/audit?action=events-policy-set", method="GET")
     assert [record["actor"] for record in said if record["details"]["of"] == "vm/db-0"] == ["token/admin"] * 3
 
 
-def test_M09_a_set_says_it_for_its_vms_and_a_vm_counts_before_its_set(azure_node: Node, compute: Any) -> None:
-    """availability_sets.update, and no for one of its VMs."""
+def test_M09_a_set_says_it_for_its_vms(azure_node: Node, compute: Any) -> None:
+    """availability_sets.update: it holds for each of them, and is shown at each."""
     azure_node.enable("web-0")
     changed = compute.availability_sets.update(GROUP, "web", m.AvailabilitySetUpdate(scheduled_events_policy=REBOOTS))
-    assert policy(changed) == policy(compute.availability_sets.get(GROUP, "web")) == REBOOTS.as_dict()
-    no = m.ScheduledEventsPolicy(user_initiated_reboot=m.UserInitiatedReboot(automatically_approve=False))
-    compute.virtual_machines.begin_update(GROUP, "web-1", m.VirtualMachineUpdate(scheduled_events_policy=no))
-    for name in ("web-0", "web-1"):
-        compute.virtual_machines.begin_restart(GROUP, name)
-    assert {event["Resources"][0]: event["EventStatus"] for event in azure_node.events("web-0")} == {
-        "web-0": "Started",
-        "web-1": "Scheduled",
-    }
+    assert policy(changed) == policy(compute.availability_sets.get(GROUP, "web")) == HOLDS | REBOOTS.as_dict()
+    assert policy(compute.virtual_machines.get(GROUP, "web-1")) == HOLDS | REBOOTS.as_dict()
+    compute.virtual_machines.begin_restart(GROUP, "web-1")
+    assert [event["EventStatus"] for event in azure_node.events("web-0")] == ["Started"]
+
+
+@pytest.mark.parametrize(("name", "owner"), [("web-3", "set/web"), ("batch_7", "scale-set/batch")])
+def test_M14_a_policy_on_one_vm_of_a_set_is_refused(azure_node: Node, compute: Any, name: str, owner: str) -> None:
+    """It belongs to the set: at the Azure door, in the operator's API, and in a fleet file."""
+    if name == "web-3":
+        refused = send(compute, f"virtualMachines/{name}", {"properties": {"scheduledEventsPolicy": {}}}, 409)
+        assert (refused["code"], owner in refused["message"]) == ("OperationNotAllowed", True)
+    status, said = azure_node.refusal(f"/v1/vms/{name}/policy", {"user_initiated_reboot": True}, "PUT")
+    assert (status, said) == (422, f"{name} is in {owner}: a policy belongs to all of it (M14).")
+
+
+@pytest.mark.parametrize("path", ["virtualMachines/web-4", "availabilitySets/web", "virtualMachineScaleSets/batch"])
+def test_M14_the_policy_that_holds_is_shown(path: str) -> None:
+    """Nobody has said anything: allInstancesDown is on, the other two are off, and none is null."""
+    with Node(DEMO, azure_listen="127.0.0.1:0") as node, Azure(node) as azure:
+        place = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute/{path}"
+        assert azure.get(f"{place}?api-version=2026-04-01")["properties"]["scheduledEventsPolicy"] == HOLDS
+
+
+@pytest.mark.parametrize(("said", "second"), [({}, "Started"), ({"all_instances_down": False}, "Scheduled")])
+def test_M14_all_instances_down_holds_unless_the_owner_says_otherwise(said: dict[str, bool], second: str) -> None:
+    """While a VM is down for a restart, what comes next starts at once; with false it waits for its notice."""
+    with Node(DEMO) as node:
+        node.enable("db-1")
+        node.operate("/v1/vms/db-1/policy", said, "PUT")
+        node.operate(f"/v1/events/{node.schedule('Reboot', 'db-1')}/approve", {})
+        node.schedule("Freeze", "db-1")
+        assert node.statuses("db-1") == ["Started", second]
 
 
 def test_M09_a_scale_set_says_it_for_its_instances(azure_node: Node, compute: Any) -> None:
     """begin_create_or_update of the scale set leaves its capacity as it is."""
     azure_node.enable("workers_0")
     sets = compute.virtual_machine_scale_sets
-    asked = m.VirtualMachineScaleSet(location="x", scheduled_events_policy=REBOOTS)
-    assert policy(sets.begin_create_or_update(GROUP, "workers", asked).result()) == REBOOTS.as_dict()
-    assert (policy(sets.get(GROUP, "workers")), sets.get(GROUP, "workers").sku.capacity) == (REBOOTS.as_dict(), 10)
+    asked = m.VirtualMachineScaleSet(location="westeurope", scheduled_events_policy=REBOOTS)
+    holds = HOLDS | REBOOTS.as_dict()
+    assert policy(sets.begin_create_or_update(GROUP, "workers", asked).result()) == holds
+    assert (policy(sets.get(GROUP, "workers")), sets.get(GROUP, "workers").sku.capacity) == (holds, 10)
     azure_node.operate("/v1/vms/workers_0/restart")
     assert [event["EventStatus"] for event in azure_node.events("workers_0")] == ["Started"]
 
@@ -146,7 +179,7 @@ def test_M09_an_api_version_that_no_document_has_is_refused(compute: Any) -> Non
 def test_M09_what_is_not_there_has_no_policy(compute: Any) -> None:
     """ResourceNotFound: a PUT makes no VM."""
     with pytest.raises(ResourceNotFoundError, match="ResourceNotFound"):
-        vm = m.VirtualMachine(location="x", scheduled_events_policy=REBOOTS)
+        vm = m.VirtualMachine(location="westeurope", scheduled_events_policy=REBOOTS)
         compute.virtual_machines.begin_create_or_update(GROUP, "nobody", vm)
 
 
@@ -158,11 +191,11 @@ def test_M09_a_viewer_may_not_set_it(azure_node: Node) -> None:
         azure.compute().virtual_machines.begin_update(GROUP, "web-3", update)
 
 
-def send(compute: Any, path: str, body: object) -> dict[str, Any]:
+def send(compute: Any, path: str, body: object, status: int = 400) -> dict[str, Any]:
     """A PATCH with a body that the client's types do not allow; the error that came back."""
     place = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute/{path}"
     answer = compute.send_request(HttpRequest("PATCH", f"{place}?api-version=2026-04-01", json=body))
-    assert answer.status_code == 400, answer.text()
+    assert answer.status_code == status, answer.text()
     error: dict[str, Any] = answer.json()["error"]
     return error
 

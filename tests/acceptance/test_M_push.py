@@ -84,7 +84,7 @@ def test_M13_each_change_is_pushed_as_an_event_of_event_grid(
     assert {(each.event_type, each.data_version, each.metadata_version) for each in told} == {(TYPE, "3.0", "1")}
     info = told[0].data["resourceInfo"]
     assert info["id"].endswith(
-        f"/availabilitySets/web/providers/microsoft.maintenance/scheduledevents/{event_id.lower()}"
+        f"/availabilitysets/web/providers/microsoft.maintenance/scheduledevents/{event_id.lower()}"
     )
     assert (info["name"], info["location"]) == (event_id.lower(), "westeurope")
     assert told[0].data["apiVersion"] == "2024-07-01"

@@ -9,6 +9,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.mgmt.resourcegraph import ResourceGraphClient
 from azure.mgmt.resourcegraph.models import QueryRequest, QueryRequestOptions
 
+from duenotice.azure_api.sign_in import TENANT
 from tests.support.azure import SUBSCRIPTION, Azure
 from tests.support.node import Node
 
@@ -17,12 +18,14 @@ FLEET = """
 resource_group = "demo"
 [[vms]]
 name = "db-0"
+zone = "2"
 address = "127.0.1.10"
 [[availability_sets]]
 name = "web"
 vms = [{ name = "web-0", address = "127.0.2.1" }, { name = "web-1", address = "127.0.2.2" }]
 """
 DOCUMENT = Path(__file__).parents[2] / "docs" / "resource-graph.md"
+PLACE = f"/subscriptions/{SUBSCRIPTION}/resourcegroups/demo/providers/microsoft.compute"
 ALL = "maintenanceresources | where type =~ 'Microsoft.Maintenance/scheduledEvents'"
 
 
@@ -57,11 +60,12 @@ def ask(graph: Any, query: str, subscriptions: Any = None, **options: Any) -> An
 
 
 def test_M12_events_are_rows_with_what_the_document_says(node: Node, graph: Any) -> None:
-    """The id lies below the set that is told; the name is the EventId in lower case."""
+    """The id lies below the set that is told; it, the name and the EventId are in lower case."""
     found = ask(graph, f"{ALL} | where properties.EventStatus == 'Scheduled' | take 1").data
     (told,) = [event for event in node.events("web-0") if event["EventId"].lower() == found[0]["name"]]
-    assert [row["properties"] for row in found] == [told]
-    below = f"/availabilitySets/web/providers/microsoft.maintenance/scheduledevents/{told['EventId'].lower()}"
+    lower, target = told["EventId"].lower(), f"{PLACE}/availabilitysets/web"
+    assert [row["properties"] for row in found] == [told | {"EventId": lower, "TargetResourceId": target}]
+    below = f"/availabilitysets/web/providers/microsoft.maintenance/scheduledevents/{lower}"
     assert found[0]["id"].endswith(below)
     assert (found[0]["resourceGroup"], found[0]["subscriptionId"]) == ("demo", SUBSCRIPTION)
 
@@ -96,6 +100,59 @@ def test_M12_events_that_are_over_are_rows_too(graph: Any) -> None:
 def test_M12_queries_choose_count_and_put_in_order(graph: Any, query: str, data: list[dict[str, object]]) -> None:
     """where, project, order by, limit, count and summarize, through the real client."""
     assert ask(graph, ALL + query).data == data
+
+
+MICROSOFTS = (
+    """
+
+maintenanceresources
+| where type == "microsoft.maintenance/scheduledevents"
+
+""",
+    """
+
+Maintenanceresources
+| where type == "microsoft.maintenance/scheduledevents"
+| sort by tostring(properties.EventStatus), tostring(properties.EventId) asc
+| project resourceGroup, zones, properties.EventStatus, properties.NotBefore, \
+properties.Resources, properties.EventId, properties.TargetResourceId, properties.EventType, properties.Description
+
+""",
+)
+"""Every query of Microsoft's page scheduled-events-resource-graph, as it stands there (2026)."""
+
+
+@pytest.mark.parametrize("query", MICROSOFTS)
+def test_M12_the_queries_of_microsofts_page_work_as_they_stand_there(graph: Any, query: str) -> None:
+    """Each gives all events."""
+    assert len(ask(graph, query).data) == 5
+
+
+def test_M12_the_second_query_of_that_page_shows_zone_target_and_status(graph: Any) -> None:
+    """Status from Z to A, then by id; what has started or is over has no NotBefore."""
+    found = ask(graph, MICROSOFTS[1]).data
+    assert [row["properties_EventStatus"] for row in found] == [
+        "Started",
+        "Scheduled",
+        "Scheduled",
+        "Completed",
+        "Canceled",
+    ]
+    waiting = [row["properties_EventId"] for row in found[1:3]]
+    assert waiting == sorted(waiting)
+    assert (found[0]["zones"], found[1]["zones"]) == (["2"], None)
+    assert (found[0]["properties_TargetResourceId"], found[0]["properties_NotBefore"]) == (
+        f"{PLACE}/virtualmachines/db-0",
+        "",
+    )
+
+
+def test_M12_columns_are_added_with_extend(graph: Any) -> None:
+    """Under a name of one's own, which later steps know."""
+    query = f"{ALL} | extend status = tostring(properties.EventStatus) | where status in ('Completed', 'Canceled')"
+    found = ask(graph, f"{query} | project name, status, tenantId | order by status asc").data
+    assert [row["status"] for row in found] == ["Canceled", "Completed"]
+    assert {row["tenantId"] for row in found} == {TENANT}
 
 
 def test_M12_pages_fit_together(graph: Any) -> None:

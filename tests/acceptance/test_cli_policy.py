@@ -12,26 +12,27 @@ def test_an_owner_approves_beforehand_and_takes_it_back(node: Node) -> None:
     assert made.json() == {"of": "scale-set=workers", "user_initiated_reboot": True}
     assert duenotice(node, "policy", "show", "scale-set=workers", "-o", "json").json() == made.json()
     assert "user_initiated_reboot=True" in duenotice(node, "scale-set", "show", "workers").out
-    duenotice(node, "policy", "set", "vm=workers_0", "--no-user-initiated-reboot")
-    assert "user_initiated_reboot=False" in duenotice(node, "vm", "show", "workers_0").out
-    gone = duenotice(node, "policy", "clear", "vm=workers_0")
-    assert (gone.code, gone.out, gone.err) == (0, "", "vm=workers_0 has no policy.\n")
+    duenotice(node, "policy", "set", "vm=db-0", "--no-user-initiated-reboot")
+    assert "user_initiated_reboot=False" in duenotice(node, "vm", "show", "db-0").out
+    gone = duenotice(node, "policy", "clear", "vm=db-0")
+    assert (gone.code, gone.out, gone.err) == (0, "", "vm=db-0 has no policy.\n")
 
 
 def test_a_restart_that_was_approved_beforehand_has_started(node: Node) -> None:
     """And the audit trail has who said so."""
-    node.enable("workers_0")
-    duenotice(node, "policy", "set", "vm=workers_0", "--user-initiated-reboot")
-    (event,) = duenotice(node, "vm", "restart", "workers_0", "-o", "json").json()
+    node.enable("db-0")
+    duenotice(node, "policy", "set", "vm=db-0", "--user-initiated-reboot")
+    (event,) = duenotice(node, "vm", "restart", "db-0", "-o", "json").json()
     assert (event["phase"], event["approved_by"]) == ("started", "policy")
     said = duenotice(node, "audit", "--action", "events-policy-set", "-o", "json").json()
-    assert [(record["actor"], record["details"]["of"]) for record in said] == [("token/admin", "vm/workers_0")]
+    assert [(record["actor"], record["details"]["of"]) for record in said] == [("token/admin", "vm/db-0")]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "saying"),
     [
         (["set", "vm=workers_0"], 2, "Give at least one flag"),
+        (["set", "vm=workers_0", "--user-initiated-reboot"], 4, "workers_0 is in scale-set/workers"),
         (["set", "host=host-1", "--all-instances-down"], 2, "is not KIND=NAME"),
         (["set", "vm=workers_0", "--scheduled-events-api-version", "2020"], 2, "'2020' is not an api-version."),
         (["show", "vm=nobody"], 3, "There is no VM named 'nobody'."),

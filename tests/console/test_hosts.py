@@ -2,6 +2,7 @@
 
 from playwright.sync_api import expect
 
+from duenotice.domain.commands import ReportHealth
 from tests.console.conftest import Visitors
 from tests.support.node import Node
 
@@ -25,6 +26,22 @@ def test_a_host_is_predicted_to_fail_and_repaired(node: Node, visitors: Visitors
     page.get_by_role("button", name="Mark repaired").click()
     expect(page.locator(".head .state")).to_have_text("healthy")
     expect(page.locator('a.cell[data-state="fine"]')).to_have_count(3)
+
+
+def test_a_host_that_a_vm_reports_is_suspect_and_its_page_says_what_is_wrong(node: Node, visitors: Visitors) -> None:
+    """M17: the page follows, and an operator who has looked says that it is healthy."""
+    page = visitors.come("/hosts/host-1")
+    report = ReportHealth("r-1", "web-0", "Resource.Hpc.Unhealthy.MissingIB", "<b>no port</b>", node.now(), "seed")
+
+    async def reported() -> None:
+        await node.service.engine.submit(report, "token/watcher")
+
+    node.run(reported())
+    expect(page.locator(".head .state")).to_have_text("suspect")
+    expect(page.locator("#reports tbody tr")).to_contain_text("Resource.Hpc.Unhealthy.MissingIB<b>no port</b>")
+    page.get_by_role("button", name="Mark healthy").click()
+    expect(page.locator(".head .state")).to_have_text("healthy")
+    expect(page.locator("#reports")).to_have_count(0)
 
 
 def test_a_host_fails(node: Node, visitors: Visitors) -> None:

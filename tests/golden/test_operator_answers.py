@@ -161,7 +161,7 @@ STORY = (
     Ask("POST", "/v1/subscriptions/{subscription}/replay", {}),
     Ask("POST", "/v1/subscriptions/{subscription}/resume"),
     Ask("DELETE", "/v1/subscriptions/{subscription}"),
-    Ask("PUT", "/v1/vms/web-1/policy", {"user_initiated_reboot": True, "scheduled_events_api_version": "2020-07-01"}),
+    Ask("PUT", "/v1/vms/db-0/policy", {"user_initiated_reboot": True, "scheduled_events_api_version": "2020-07-01"}),
     Ask("PUT", "/v1/groups/set/web/policy", {"all_instances_down": False}),
     Ask("PUT", "/v1/groups/set/web/policy", {"all_instances_down": "yes"}),
     Ask("POST", "/v1/vms/web-1/restart"),

@@ -207,18 +207,12 @@ class TestWhatOwnersApprove:
         history.at(0, t.ScopeEnabled("set/web"), t.EventsPolicySet(of, policy))
 
     def test_what_its_user_begins_may_be_born_started(self, history: History) -> None:
+        self.say(history, "set/web", EventsPolicy(user_initiated_reboot=True))
+        history.at(0, self.BORN)
+        history.pleases("S1")
+
+    def test_what_one_vm_of_a_set_says_does_not_count(self, history: History) -> None:
         self.say(history, "vm/a", EventsPolicy(user_initiated_reboot=True))
-        history.at(0, self.BORN)
-        history.pleases("S1")
-
-    def test_the_wish_of_the_set_counts_where_the_vm_says_nothing(self, history: History) -> None:
-        self.say(history, "set/web", EventsPolicy(user_initiated_reboot=True))
-        history.at(0, self.BORN)
-        history.pleases("S1")
-
-    def test_what_the_vm_says_counts_before(self, history: History) -> None:
-        self.say(history, "set/web", EventsPolicy(user_initiated_reboot=True))
-        self.say(history, "vm/a", EventsPolicy(user_initiated_reboot=False))
         history.at(0, self.BORN)
         history.breaks("S1", "born started, and nobody asked")
 
@@ -227,17 +221,17 @@ class TestWhatOwnersApprove:
         history.breaks("S1", "born started, and nobody asked")
 
     def test_another_operation_was_wished(self, history: History) -> None:
-        self.say(history, "vm/a", EventsPolicy(user_initiated_redeploy=True))
+        self.say(history, "set/web", EventsPolicy(user_initiated_redeploy=True))
         history.at(0, self.BORN)
         history.breaks("S1", "born started, and nobody asked")
 
     def test_it_must_say_that_it_was_the_policy(self, history: History) -> None:
-        self.say(history, "vm/a", EventsPolicy(user_initiated_reboot=True))
+        self.say(history, "set/web", EventsPolicy(user_initiated_reboot=True))
         history.at(0, t.EventRaised(self.BORN.event.with_(approved_by="")))
         history.breaks("S1", "born started, and nobody asked")
 
     def test_no_maintenance_is_wished_by_that(self, history: History) -> None:
-        self.say(history, "vm/a", EventsPolicy(user_initiated_reboot=True))
+        self.say(history, "set/web", EventsPolicy(user_initiated_reboot=True))
         history.at(0, t.EventRaised(FIRST.with_(approved_by="policy")))
         history.breaks("S1", "born approved, yet VMs listen")
 
@@ -248,6 +242,14 @@ class TestWhatOwnersApprove:
         history.at(0, t.EventRaised(approved), reads={"a": page(2, approved)}, commit_takes=5)
         history.pleases("S1")
         history.pleases("S2")
+
+    def test_that_is_usual_unless_the_owner_says_otherwise(self, history: History) -> None:
+        history.at(0, t.ScopeEnabled("set/web"), t.EventRaised(self.DOWN))
+        history.at(0, t.EventRaised(FIRST.with_(approved_by="policy")))
+        history.pleases("S1")
+        self.say(history, "set/web", EventsPolicy(all_instances_down=False))
+        history.at(1, t.EventRaised(event(3, "a", approved_by="policy")))
+        history.breaks("S1", "born approved, yet VMs listen")
 
     def test_but_maintenance_is_not_born_started(self, history: History) -> None:
         self.say(history, "set/web", EventsPolicy(all_instances_down=True))

@@ -35,9 +35,9 @@ class Delivery(NamedTuple):
 
     @property
     def told(self) -> tuple[str, str]:
-        """Which event, and its status."""
+        """Which event, as documents write its id, and its status."""
         properties = self.message["data"]["resourceInfo"]["properties"]
-        return properties["EventId"], properties["EventStatus"]
+        return properties["EventId"].upper(), properties["EventStatus"]
 
     def is_signed(self, secret: str) -> bool:
         """As docs/push.md says that it is checked."""

@@ -56,6 +56,7 @@ MEANT = {
     "capacity": "how many instances there are",
     "addresses": "a network whose usable addresses are given out in order",
     "tells_only_hit": "only the VMs that an event hits are told of it; for scale sets with `fault_domains = 1`",
+    "os_image_notice": "whether instances are told before their OS image is replaced (M15)",
     "terminate_notice": "`PT5M` to `PT15M`; leaving it out turns terminate notifications off",
 }
 """What each key is for; `TABLE.KEY` where it differs."""

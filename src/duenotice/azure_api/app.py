@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duenotice.azure_api.availability_sets import AvailabilitySets
 from duenotice.azure_api.calls import AnyCase, AzureCall, AzureResource, Handle
+from duenotice.azure_api.impacts import Impacts
 from duenotice.azure_api.instances import Instances
 from duenotice.azure_api.maintenance import MaintenanceCalls
 from duenotice.azure_api.operations import Operations
@@ -46,6 +47,7 @@ class AzureApi:
             *Instances(engine, self.operations).calls(),
             *AvailabilitySets(engine).calls(),
             *MaintenanceCalls(engine, self.operations).calls(),
+            *Impacts(engine, self.operations).calls(),
             *self.operations.calls(),
         ]
 

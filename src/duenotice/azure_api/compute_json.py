@@ -8,7 +8,8 @@ from msgspec import UNSET, UnsetType
 from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_shown
 from duenotice.azure_api.shape import AzureJson
 from duenotice.domain.event import PLANNED, Event, EventType, Phase
-from duenotice.domain.fleet import Group, GroupKind, Site, Vm
+from duenotice.domain.fleet import Group, GroupKind, Vm
+from duenotice.domain.owners_policy import in_force
 from duenotice.domain.state import State
 from duenotice.wire.instance_json import vm_id
 from duenotice.wire.resource_ids import id_of_group, id_of_vm, instance_id, kind_of_vm
@@ -83,11 +84,11 @@ class VmProperties(AzureJson, frozen=True):
     storage_profile: StorageProfile
     os_profile: OsProfile
     priority: str
+    scheduled_events_policy: ScheduledEventsPolicy
     provisioning_state: str = "Succeeded"
     eviction_policy: str | UnsetType = UNSET
     availability_set: SubResource | UnsetType = UNSET
     instance_view: InstanceView | UnsetType = UNSET
-    scheduled_events_policy: ScheduledEventsPolicy | UnsetType = UNSET
 
 
 class VmShown(AzureJson, frozen=True):
@@ -112,14 +113,14 @@ def vm_shown(vm: Vm, state: State, view: InstanceView | UnsetType = UNSET) -> Vm
         name=vm.name,
         type=kind_of_vm(group),
         location=fleet.site.location,
-        properties=_properties(vm, group, fleet.site, view),
+        properties=_properties(vm, group, state, view),
         tags=dict(vm.tags),
         zones=(vm.zone,) if vm.zone else UNSET,
         instance_id=instance_id(vm, group) if group is not None and group.kind is GroupKind.SCALE_SET else UNSET,
     )
 
 
-def _properties(vm: Vm, group: Group | None, site: Site, view: InstanceView | UnsetType) -> VmProperties:
+def _properties(vm: Vm, group: Group | None, state: State, view: InstanceView | UnsetType) -> VmProperties:
     in_set = group is not None and group.kind is GroupKind.AVAILABILITY_SET
     return VmProperties(
         vm_id=vm_id(vm),
@@ -128,9 +129,9 @@ def _properties(vm: Vm, group: Group | None, site: Site, view: InstanceView | Un
         os_profile=OsProfile(vm.name),
         priority="Spot" if vm.spot else "Regular",
         eviction_policy="Delete" if vm.spot else UNSET,
-        availability_set=SubResource(id_of_group(group, site)) if group is not None and in_set else UNSET,
+        availability_set=SubResource(id_of_group(group, state.fleet.site)) if group is not None and in_set else UNSET,
         instance_view=view,
-        scheduled_events_policy=policy_shown(vm.events_policy),
+        scheduled_events_policy=policy_shown(in_force(state, vm)),
     )
 
 

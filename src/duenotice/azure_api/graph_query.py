@@ -11,8 +11,9 @@ from duenotice.azure_api.graph_steps import Budget, GraphColumn, InvalidQuery, P
 TABLE = "maintenanceresources"
 UNDERSTOOD = (
     f"Understood is: {TABLE} | where COLUMN ==, =~, != or !~ VALUE, COLUMN in, in~, !in or !in~ (VALUE, …), with and, "
-    "or and ( ) | project [NAME =] COLUMN, … | order by COLUMN [asc or desc], … | limit N or take N | count "
-    "| summarize [NAME =] count() [by COLUMN, …]. A COLUMN may be properties.NAME or tostring(COLUMN)."
+    "or and ( ) | extend [NAME =] COLUMN, … | project [NAME =] COLUMN, … | order by COLUMN [asc or desc], … "
+    "| limit N or take N | count | summarize [NAME =] count() [by COLUMN, …]. "
+    "A COLUMN may be properties.NAME or tostring(COLUMN)."
 )
 LONGEST = 10_000
 """Characters of a query."""
@@ -20,7 +21,7 @@ DEEPEST = 50
 """Brackets in brackets."""
 MOST_STEPS = 20
 MOST_COLUMNS = 64
-"""Columns that one step names."""
+"""Columns that one step names, and that rows have after `extend`."""
 MOST_CONDITIONS = 100
 """Comparisons of one query; each may look at each row. Values in brackets behind `in` are one comparison."""
 LONGEST_PATH = 8
@@ -101,6 +102,7 @@ class _Parser:
         self._columns = {name: GraphColumn((name,)) for name in columns}
         self._operators: dict[str, Callable[[], Step]] = {
             "where": self._where,
+            "extend": self._extend,
             "project": self._project,
             "order": self._order,
             "sort": self._order,
@@ -135,6 +137,11 @@ class _Parser:
 
     def _where(self) -> Step:
         return steps.where(self._either())
+
+    def _extend(self) -> Step:
+        self._columns |= dict(self._named_columns())
+        _refuse_above(MOST_COLUMNS, len(self._columns), "columns")
+        return _as_they_are
 
     def _project(self) -> Step:
         self._columns = dict(self._named_columns())

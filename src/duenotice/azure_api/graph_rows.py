@@ -1,24 +1,24 @@
 """Events as rows of Resource Graph's `maintenanceresources`: those that live, and those that are over (M12). Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from duenotice.azure_api.graph_steps import Forgetful
 from duenotice.domain.event import Phase
-from duenotice.domain.fleet import Site
+from duenotice.domain.fleet import Site, Vm
 from duenotice.domain.pieces import in_order
 from duenotice.engine.event_traces import EventTrace
-from duenotice.wire.event_resource import event_resource
+from duenotice.wire.event_resource import event_resource, target_id
 
-COLUMNS = ("id", "name", "type", "location", "properties", "tenantId", "resourceGroup", "subscriptionId")
+COLUMNS = ("id", "name", "type", "location", "properties", "tenantId", "resourceGroup", "subscriptionId", "zones")
 
 
 class EventRow(Forgetful):
     """One event as a row. Its values are made when the first is asked for, and may be forgotten again."""
 
-    __slots__ = ("_made", "_site", "_tenant", "_trace")
+    __slots__ = ("_made", "_site", "_tenant", "_trace", "_vms")
 
-    def __init__(self, trace: EventTrace, site: Site, tenant: str) -> None:
-        self._trace, self._site, self._tenant = trace, site, tenant
+    def __init__(self, trace: EventTrace, site: Site, tenant: str, vms: Mapping[str, Vm]) -> None:
+        self._trace, self._site, self._tenant, self._vms = trace, site, tenant, vms
         self._made: dict[str, object] | None = None
 
     def get(self, name: str) -> object:
@@ -28,7 +28,7 @@ class EventRow(Forgetful):
     def whole(self) -> dict[str, object]:
         """All of its columns."""
         if self._made is None:
-            self._made = _made(self._trace, self._site, self._tenant)
+            self._made = _made(self._trace, self._site, self._tenant, self._vms)
         return self._made
 
     def forget(self) -> None:
@@ -36,20 +36,27 @@ class EventRow(Forgetful):
         self._made = None
 
 
-def rows_of(traces: Iterable[EventTrace], site: Site, tenant: str) -> Iterator[EventRow]:
-    """All events as rows, in the order in which they were raised: an order that does not change while they live."""
-    return (EventRow(trace, site, tenant) for trace in in_order(traces, key=_raised))
+def rows_of(traces: Iterable[EventTrace], site: Site, tenant: str, vms: Mapping[str, Vm]) -> Iterator[EventRow]:
+    """All events as rows, in the order in which they were raised: an order that does not change while they live.
+
+    `vms` are those of today: their zones are those of their events.
+    """
+    return (EventRow(trace, site, tenant, vms) for trace in in_order(traces, key=_raised))
 
 
 def _raised(trace: EventTrace) -> tuple[float, str]:
     return 0.0 if trace.raised_at is None else trace.raised_at.timestamp(), trace.event.id
 
 
-def _made(trace: EventTrace, site: Site, tenant: str) -> dict[str, object]:
+def _made(trace: EventTrace, site: Site, tenant: str, vms: Mapping[str, Vm]) -> dict[str, object]:
     event = trace.event.with_(phase=Phase(trace.outcome)) if trace.outcome else trace.event
+    resource = event_resource(event, site)
+    zones = {vm.zone for name in event.resources if (vm := vms.get(name)) is not None and vm.zone is not None}
     return {
-        **event_resource(event, site),
+        **resource,
+        "properties": {**resource["properties"], "TargetResourceId": target_id(event, site)},
         "tenantId": tenant,
         "resourceGroup": site.resource_group.lower(),
         "subscriptionId": site.subscription_id,
+        "zones": sorted(zones) or None,
     }

@@ -25,8 +25,8 @@ class Sku(AzureJson, frozen=True):
     capacity: int | None = None
 
 
-class TerminateNotification(AzureJson, frozen=True):
-    """Whether an instance is told before it is deleted, and how long before."""
+class Notification(AzureJson, frozen=True, forbid_unknown_fields=True):
+    """Whether an instance is told before it is deleted or before its OS image is replaced, and how long before."""
 
     enable: bool | None = None
     not_before_timeout: str | None = None
@@ -35,7 +35,8 @@ class TerminateNotification(AzureJson, frozen=True):
 class ScheduledEventsProfile(AzureJson, frozen=True):
     """What a scale set has set about events."""
 
-    terminate_notification_profile: TerminateNotification | UnsetType | None = UNSET
+    terminate_notification_profile: Notification | UnsetType | None = UNSET
+    os_image_notification_profile: Notification | UnsetType | None = UNSET
 
 
 class InstanceProfile(AzureJson, frozen=True):
@@ -59,11 +60,11 @@ class ScaleSetProperties(AzureJson, frozen=True):
     platform_fault_domain_count: int
     single_placement_group: bool
     virtual_machine_profile: InstanceProfile
+    scheduled_events_policy: ScheduledEventsPolicy
     provisioning_state: str = "Succeeded"
     orchestration_mode: str = "Uniform"
     overprovision: bool = False
     upgrade_policy: UpgradePolicy = UpgradePolicy()
-    scheduled_events_policy: ScheduledEventsPolicy | UnsetType = UNSET
 
 
 class ScaleSetShown(AzureJson, frozen=True):
@@ -92,7 +93,7 @@ class AskedProperties(AzureJson, frozen=True):
 
 
 class AskedScaleSet(AzureJson, frozen=True):
-    """What a client wants to change of a scale set; all else in its body has no effect."""
+    """What a client wants to change of a scale set."""
 
     sku: Sku | None = None
     properties: AskedProperties | None = None
@@ -110,13 +111,31 @@ class AskedScaleSet(AzureJson, frozen=True):
     @property
     def terminate_notice(self) -> int | None:
         """In seconds, 0 for off; None: as it is."""
+        notification = self._events.terminate_notification_profile
+        return _seconds(notification) if isinstance(notification, Notification) else None
+
+    @property
+    def os_image_notice(self) -> bool | None:
+        """Whether instances are told before their OS image is replaced (M15); None: as it is."""
+        notification = self._events.os_image_notification_profile
+        if not isinstance(notification, Notification):
+            return None
+        text = notification.not_before_timeout
+        if text not in (None, _OS_IMAGE_NOTICE):
+            message = f"{text[:40]!r} is not a time before the OS image is replaced."
+            raise AzureProblem.of(
+                400, "InvalidParameter", message, hint=f"Only {_OS_IMAGE_NOTICE} is one.", target=_OS_IMAGE_TIMEOUT
+            )
+        return notification.enable
+
+    @property
+    def _events(self) -> ScheduledEventsProfile:
         profile = None if self.properties is None else self.properties.virtual_machine_profile
         events = None if profile is None else profile.scheduled_events_profile
-        notification = None if events is None else events.terminate_notification_profile
-        return _seconds(notification) if isinstance(notification, TerminateNotification) else None
+        return events or ScheduledEventsProfile()
 
 
-def _seconds(asked: TerminateNotification) -> int | None:
+def _seconds(asked: Notification) -> int | None:
     if asked.enable is False:
         return 0
     text = asked.not_before_timeout
@@ -132,6 +151,9 @@ def _seconds(asked: TerminateNotification) -> int | None:
 
 
 _TIMEOUT = "terminateNotificationProfile.notBeforeTimeout"
+_OS_IMAGE_TIMEOUT = "osImageNotificationProfile.notBeforeTimeout"
+_OS_IMAGE_NOTICE = "PT15M"
+"""The only value: the notice of a Reboot (D01)."""
 
 
 def scale_set_shown(group: Group, state: State) -> ScaleSetShown:
@@ -139,9 +161,9 @@ def scale_set_shown(group: Group, state: State) -> ScaleSetShown:
     vms, site = staying(state, group), state.fleet.site
     size = vms[0].size if vms else Vm("", "").size
     notice = group.terminate_notice
-    notification = TerminateNotification(True, f"PT{notice // 60}M") if notice else TerminateNotification(False, "PT5M")
+    notification = Notification(True, f"PT{notice // 60}M") if notice else Notification(False, "PT5M")
     profile = InstanceProfile(
-        ScheduledEventsProfile(notification),
+        ScheduledEventsProfile(notification, Notification(group.os_image_notice, _OS_IMAGE_NOTICE)),
         "Spot" if group.spot else "Regular",
         "Delete" if group.spot else UNSET,
     )
@@ -196,7 +218,7 @@ class SetProperties(AzureJson, frozen=True):
     platform_update_domain_count: int
     platform_fault_domain_count: int
     virtual_machines: tuple[SubResource, ...]
-    scheduled_events_policy: ScheduledEventsPolicy | UnsetType = UNSET
+    scheduled_events_policy: ScheduledEventsPolicy
 
 
 class SetShown(AzureJson, frozen=True):

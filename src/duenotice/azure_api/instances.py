@@ -32,6 +32,8 @@ class Instances(Working):
             AzureCall("GET", f"{_ONE}/instanceView", viewer, self.view),
             AzureCall("POST", f"{_ONE}/restart", operator, self._operation(EventType.REBOOT)),
             AzureCall("POST", f"{_ONE}/redeploy", operator, self._operation(EventType.REDEPLOY)),
+            AzureCall("POST", f"{_ONE}/reimage", operator, self.reimage),
+            AzureCall("POST", f"{_ONE}/reimageall", operator, self.reimage),
             AzureCall("DELETE", _ONE, operator, self.delete),
             AzureCall("POST", f"{_ONE}/simulateEviction", operator, self.evict),
             AzureCall("POST", f"{_ONE}/performMaintenance", operator, self.perform),
@@ -68,8 +70,11 @@ class Instances(Working):
             vm = self._instance(request)
         except AzureProblem:
             return Response(status_code=204)
-        event_id = self._id_for(request)
-        return await self._operate(request, event_id, c.OperateVm(event_id, vm.name, EventType.TERMINATE))
+        return await self._delete(request, vm)
+
+    async def reimage(self, request: Request) -> Response:
+        """Replace its OS image (M15)."""
+        return await self._reimage(request, self._instance(request))
 
     async def evict(self, request: Request) -> Response:
         """The platform takes a spot instance back (G04)."""

@@ -1,17 +1,20 @@
 """Microsoft.Maintenance: approve events, see what is pending for a VM, have it now (M10, M11)."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, AzureCall, Handle
+from duenotice.azure_api.calls import COMPUTE, AzureCall
 from duenotice.azure_api.paging import page_of
 from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
 from duenotice.azure_api.work import Working
 from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
+from duenotice.domain.approval import unknown
 from duenotice.domain.event import Event, EventType, Phase, Source
 from duenotice.domain.fleet import GroupKind, Vm
 from duenotice.domain.token import Role
@@ -24,12 +27,41 @@ _INSTANCE = f"{COMPUTE}/virtualMachineScaleSets/{{name}}/virtualMachines/{{insta
 _GROUPS = {"virtualMachineScaleSets": GroupKind.SCALE_SET, "availabilitySets": GroupKind.AVAILABILITY_SET}
 _IMPACTS = {EventType.FREEZE: "Freeze", EventType.REBOOT: "Restart", EventType.REDEPLOY: "Redeploy"}
 MOST_IDS = 1000
+_APPROVED = {"value": "Successfully Approved"}
+
+Approver = Callable[[Request], Awaitable[c.ApproveEvents]]
+"""Who approves with a request: the command without its events."""
 
 
-class EventIds(AzureJson, frozen=True):
-    """The events that a client acknowledges at once: all of them, or none."""
+class EventIds(AzureJson, frozen=True, forbid_unknown_fields=True):
+    """The events that a client acknowledges at once, each by itself."""
 
     value: tuple[str, ...]
+
+
+class MultiStatus(AzureJson, frozen=True):
+    """What is true of all of them together."""
+
+    code: str
+    message: str
+
+
+class EventStatus(AzureJson, frozen=True):
+    """What became of one of them; `target` is its id as the client wrote it."""
+
+    code: str
+    message: str
+    target: str
+
+
+class Acknowledged(AzureJson, frozen=True):
+    """The answer when they did not all end alike, in the order asked; Azure PowerShell reads this shape (M10)."""
+
+    response: MultiStatus
+    details: tuple[EventStatus, ...]
+
+
+_MANY = MultiStatus("MultiStatusResponse", "Not every event could be approved: see details.")
 
 
 class UpdatePlace(AzureJson, frozen=True):
@@ -77,25 +109,47 @@ class MaintenanceCalls(Working):
                 AzureCall("GET", f"{place}/updates", viewer, self.updates, PAGES),
                 AzureCall("GET", f"{place}/applyUpdates/{{update}}", viewer, self.applied),
                 AzureCall("PUT", f"{place}/applyUpdates/{{update}}", operator, self.apply),
-                *_acknowledging(place, self.acknowledge_for_vm),
+                *self._acknowledging(place, self._by_vm),
             ]
         for kind in _GROUPS:
-            rows += _acknowledging(f"{COMPUTE}/{kind}/{{name}}/{_PROVIDER}", self._for_group(_GROUPS[kind]))
+            rows += self._acknowledging(f"{COMPUTE}/{kind}/{{name}}/{_PROVIDER}", self._by_group(_GROUPS[kind]))
         return rows
 
-    async def acknowledge_for_vm(self, request: Request) -> Response:
-        """Approve events as if this VM did it (C02-C05)."""
-        vm = await self._vm_or_instance(request)
-        await self._do(request, c.ApproveEvents(await _ids(request), vm.name))
-        return shown({"value": "Successfully Approved"})
+    def _acknowledging(self, place: str, approver: Approver) -> list[AzureCall]:
+        """One event, or a list of them (C02-C05); `approver` says on behalf of which VM or set."""
 
-    def _for_group(self, kind: GroupKind) -> Handle:
-        async def acknowledge(request: Request) -> Response:
-            group = self._group(request, kind)
-            await self._do(request, c.ApproveEvents(await _ids(request), group=group.key))
-            return shown({"value": "Successfully Approved"})
+        async def one(request: Request) -> Response:
+            who, event_id = await approver(request), canonical_id(request.path_params["event"])
+            await self._do(request, structs.replace(who, event_ids=(event_id,)))
+            return shown(_APPROVED)
 
-        return acknowledge
+        async def many(request: Request) -> Response:
+            who, asked = await approver(request), await read(request, EventIds)
+            if not 1 <= len(asked.value) <= MOST_IDS:
+                raise AzureProblem.of(400, "InvalidParameter", f"Name 1 to {MOST_IDS} events.", target="value")
+            command = structs.replace(who, event_ids=tuple(map(canonical_id, asked.value)), each=True)
+            await self._do(request, command)
+            engine = self._engine
+            left_out = frozenset(unknown(engine.state, command, engine.clock.now(), engine.policy))
+            if not left_out:
+                return shown(_APPROVED)
+            each = zip(asked.value, command.event_ids, strict=True)
+            return shown(Acknowledged(_MANY, tuple(_status(name, one in left_out) for name, one in each)), 207)
+
+        return [
+            AzureCall("POST", f"{place}/scheduledevents/{{event}}/acknowledge", Role.OPERATOR, one),
+            AzureCall("POST", f"{place}/scheduledevents", Role.OPERATOR, many),
+        ]
+
+    async def _by_vm(self, request: Request) -> c.ApproveEvents:
+        """As if this VM did it."""
+        return c.ApproveEvents((), (await self._vm_or_instance(request)).name)
+
+    def _by_group(self, kind: GroupKind) -> Approver:
+        async def approver(request: Request) -> c.ApproveEvents:
+            return c.ApproveEvents((), group=self._group(request, kind).key)
+
+        return approver
 
     async def updates(self, request: Request) -> Response:
         """What the platform has planned for a VM."""
@@ -112,6 +166,10 @@ class MaintenanceCalls(Working):
         vm, name = await self._vm_or_instance(request), request.path_params["update"]
         if name.lower() != "default":
             raise AzureProblem.of(404, "NotFound", f"There is no update {name[:80]!r}.", hint="Use default.")
+        if asked := await read(request, dict[str, Any]):
+            first = next(iter(asked))[:80]
+            message = f"{first} cannot be said here: the updates that wait are applied, and none is cancelled."
+            raise AzureProblem.of(400, "InvalidParameter", message, hint="Send no body.", target=first)
         if ids := tuple(event.id for event in self._pending(vm) if event.phase is Phase.SCHEDULED):
             await self._do(request, c.ApproveEvents(ids, vm.name))
         return shown(self._applied(vm), 201 if ids else 200)
@@ -144,21 +202,10 @@ class MaintenanceCalls(Working):
         return self._instance(request) if "instance" in request.path_params else await self._vm(request)
 
 
-def _acknowledging(place: str, handler: Handle) -> list[AzureCall]:
-    return [
-        AzureCall("POST", f"{place}/scheduledevents/{{event}}/acknowledge", Role.OPERATOR, handler),
-        AzureCall("POST", f"{place}/scheduledevents", Role.OPERATOR, handler),
-    ]
-
-
-async def _ids(request: Request) -> tuple[str, ...]:
-    """One event in the path, or many in the body."""
-    if "event" in request.path_params:
-        return (canonical_id(request.path_params["event"]),)
-    asked = await read(request, EventIds)
-    if not 1 <= len(asked.value) <= MOST_IDS:
-        raise AzureProblem.of(400, "InvalidParameter", f"Name 1 to {MOST_IDS} events.", target="value")
-    return tuple(map(canonical_id, asked.value))
+def _status(name: str, is_unknown: bool) -> EventStatus:
+    if is_unknown:
+        return EventStatus("NotFound", "There is no such event here, or not any more.", name)
+    return EventStatus("OK", _APPROVED["value"], name)
 
 
 def _update(event: Event, place: str) -> PendingUpdate:

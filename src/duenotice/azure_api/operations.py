@@ -25,6 +25,8 @@ from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import LARGEST_SCALE_SET
 from duenotice.domain.ids import derived
+from duenotice.domain.maintenance import Status
+from duenotice.domain.progress import Progress
 from duenotice.domain.token import Role
 from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
@@ -46,7 +48,16 @@ _DONE = re.compile(r"at_(\d{1,15})", re.ASCII)
 _MANY = re.compile(r"([0-9a-fA-F-]{36})_(\d{1,15})_(\d{1,7})", re.ASCII)
 
 _PLACE = f"{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{{location}}/operations/{{operation}}"
+_PLAN = re.compile(r"plan_([0-9a-fA-F-]{36})", re.ASCII)
+_PLANS = {
+    Status.RUNNING: "InProgress",
+    Status.PAUSED: "InProgress",
+    Status.DONE: "Succeeded",
+    Status.FAILED: "Failed",
+    Status.CANCELLED: "Canceled",
+}
 _ENDS = {t.EventCompleted: "Succeeded", t.EventCancelled: "Canceled", t.EventFailed: "Failed"}
+_WAKE = {*_ENDS, t.MaintenanceChanged}
 
 
 class OperationStatus(AzureJson, frozen=True):
@@ -124,6 +135,8 @@ class Operations(AzureResource):
         name = request.path_params["operation"]
         if (done := _DONE.fullmatch(name)) is not None:
             return await self._done(name, int(done[1]))
+        if (plan := _PLAN.fullmatch(name)) is not None:
+            return await self._planned(name, plan[1].upper())
         event_ids = await self._events_of(name)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._patience(name)):
@@ -132,6 +145,21 @@ class Operations(AzureResource):
         if any(one in self._engine.state.events for one in event_ids):
             return OperationStatus(name, "InProgress")
         return _whole(name, [await self._life(one) for one in event_ids])
+
+    async def _planned(self, name: str, plan_id: str) -> OperationStatus:
+        """The same for work that goes on step by step: it ends with its plan."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience(name)):
+                while (known := self._plan(plan_id)) is not None and known.is_open and not self._is_closing:
+                    await self._next_end()
+        if (known := self._plan(plan_id)) is None:
+            raise _unknown(name)
+        status = _PLANS[known.plan.status]
+        words = known.plan.reason or f"The maintenance is {known.plan.status.value}."
+        return OperationStatus(name, status, AzureError(_CODES[status], words) if _CODES[status] else UNSET)
+
+    def _plan(self, plan_id: str) -> Progress | None:
+        return self._engine.state.plans.get(plan_id)
 
     def _patience(self, name: str) -> float:
         """How long this poll is held. Each operation has a share of its own, so that pollers do not come together."""
@@ -184,13 +212,18 @@ class Operations(AzureResource):
         await asyncio.shield(self._ends)
 
     def _hear(self, records: Sequence[Record]) -> None:
-        if self._ends is not None and any(type(record.transition) in _ENDS for record in records):
+        if self._ends is not None and any(type(record.transition) in _WAKE for record in records):
             self._wake()
 
     def _wake(self) -> None:
         if self._ends is not None:
             self._ends.set_result(None)
             self._ends = None
+
+
+def name_of_plan(plan_id: str) -> str:
+    """The name of an operation that is a maintenance."""
+    return f"plan_{plan_id.lower()}"
 
 
 def name_of(event_ids: tuple[str, ...]) -> str:

@@ -3,22 +3,24 @@
 Scale sets have more that can be changed, so their calls are in `scale_sets`.
 """
 
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.azure_api.availability_sets import set_with_vms
 from duenotice.azure_api.calls import COMPUTE, AzureCall, AzureResource, actor_of
 from duenotice.azure_api.compute_json import vm_shown
+from duenotice.azure_api.group_json import set_shown
+from duenotice.azure_api.kept import AVAILABILITY_SET, VM, wish
 from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_of
-from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
+from duenotice.azure_api.shape import AzureJson, Written, read, shown
 from duenotice.bounds import ONE_LARGE
 from duenotice.domain.commands import SetEventsPolicy
 from duenotice.domain.fleet import EventsPolicy, GroupKind
 from duenotice.domain.scope import ALONE
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
-
-_TARGET = "properties.scheduledEventsPolicy"
 
 
 class AskedPolicy(AzureJson, frozen=True):
@@ -28,7 +30,7 @@ class AskedPolicy(AzureJson, frozen=True):
 
 
 class AskedOwned(AzureJson, frozen=True):
-    """What a client wants to change of a VM or a set; all else in its body has no effect."""
+    """What a client wants to change of a VM or a set."""
 
     properties: AskedPolicy | None = None
 
@@ -50,24 +52,23 @@ class Policies(AzureResource):
         ]
 
     async def change_vm(self, request: Request) -> Response:
-        """Of a VM that is there; it says no more than its owner does, and for the rest its set counts."""
-        vm, policy = await self._vm(request), await _asked(request)
-        await say(self._engine, request, ALONE + vm.name, policy)
+        """Of a VM that is there."""
+        vm, body = await self._vm(request), await read(request, dict[str, Any])
+        policy = _asked(wish(body, vm_shown(vm, self._engine.state), VM, AskedOwned))
+        if policy is not None:
+            await say(self._engine, request, ALONE + vm.name, policy)
         state = self._engine.state
         return shown(vm_shown(state.fleet.vms.get(vm.name, vm), state))
 
     async def change_set(self, request: Request) -> Response:
         """Of an availability set that is there."""
-        group, policy = self._group(request, GroupKind.AVAILABILITY_SET), await _asked(request)
-        await say(self._engine, request, group.key, policy)
+        group, body = self._group(request, GroupKind.AVAILABILITY_SET), await read(request, dict[str, Any])
+        policy = _asked(wish(body, set_shown(group, [], self._site), AVAILABILITY_SET, AskedOwned))
+        if policy is not None:
+            await say(self._engine, request, group.key, policy)
         return Written(await self._engine.look(lambda state: set_with_vms(group, state)))
 
 
-async def _asked(request: Request) -> EventsPolicy:
-    asked = await read(request, AskedOwned)
-    policy = None if asked.properties is None else asked.properties.scheduled_events_policy
-    if policy is None:
-        message = "Only scheduledEventsPolicy can be changed here, and the body does not have it."
-        hint = "A fleet file changes the rest."
-        raise AzureProblem.of(400, "InvalidParameter", message, hint=hint, target=_TARGET)
-    return policy_of(policy)
+def _asked(wanted: AskedOwned) -> EventsPolicy | None:
+    policy = None if wanted.properties is None else wanted.properties.scheduled_events_policy
+    return None if policy is None else policy_of(policy)

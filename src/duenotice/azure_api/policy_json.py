@@ -1,32 +1,30 @@
 """`scheduledEventsPolicy` as Microsoft.Compute has it, and as the domain does (M09). Pure."""
 
-from msgspec import UNSET, UnsetType
-
 from duenotice.azure_api.shape import AzureJson
-from duenotice.domain.fleet import SAYS_NOTHING, EventsPolicy
+from duenotice.domain.fleet import EventsPolicy
 from duenotice.wire.operator.to_domain import check_api_version
 
 
-class Approving(AzureJson, frozen=True, omit_defaults=True):
+class Approving(AzureJson, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Whether such events are approved as soon as they are raised."""
 
     automatically_approve: bool | None = None
 
 
-class EventGridAndResourceGraph(AzureJson, frozen=True, omit_defaults=True):
+class EventGridAndResourceGraph(AzureJson, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Whether others are told too, and in which version."""
 
     enable: bool | None = None
     scheduled_events_api_version: str | None = None
 
 
-class PublishingTargets(AzureJson, frozen=True, omit_defaults=True):
+class PublishingTargets(AzureJson, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Who else is told."""
 
     event_grid_and_resource_graph: EventGridAndResourceGraph | None = None
 
 
-class ScheduledEventsPolicy(AzureJson, frozen=True, omit_defaults=True):
+class ScheduledEventsPolicy(AzureJson, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What an owner says about events."""
 
     user_initiated_redeploy: Approving | None = None
@@ -50,24 +48,18 @@ def policy_of(asked: ScheduledEventsPolicy | None) -> EventsPolicy:
     )
 
 
-def policy_shown(policy: EventsPolicy) -> ScheduledEventsPolicy | UnsetType:
-    """What an owner has said; nothing is left out."""
-    if policy == SAYS_NOTHING:
-        return UNSET
+def policy_shown(policy: EventsPolicy) -> ScheduledEventsPolicy:
+    """What counts: what an owner has said, and for the rest what is usual (M14)."""
     others = EventGridAndResourceGraph(policy.event_grid_and_resource_graph, policy.scheduled_events_api_version)
     return ScheduledEventsPolicy(
-        user_initiated_redeploy=_told(policy.user_initiated_redeploy),
-        user_initiated_reboot=_told(policy.user_initiated_reboot),
+        user_initiated_redeploy=Approving(bool(policy.user_initiated_redeploy)),
+        user_initiated_reboot=Approving(bool(policy.user_initiated_reboot)),
         scheduled_events_additional_publishing_targets=(
             None if others == EventGridAndResourceGraph() else PublishingTargets(others)
         ),
-        all_instances_down=_told(policy.all_instances_down),
+        all_instances_down=Approving(policy.all_instances_down is not False),
     )
 
 
 def _asked(approving: Approving | None) -> bool | None:
     return None if approving is None else approving.automatically_approve
-
-
-def _told(approves: bool | None) -> Approving | None:
-    return None if approves is None else Approving(approves)

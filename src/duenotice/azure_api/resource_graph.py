@@ -42,21 +42,25 @@ _LONGEST_TOKEN = 64
 _Rows = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 
 
-class QueryOptions(Struct, frozen=True, rename="camel"):
-    """How the answer is wanted; other options of Azure change nothing here."""
+class QueryOptions(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How the answer is wanted. The last two say whose resources are meant: as there is one owner, nothing changes."""
 
     skip_token: str | None = field(default=None, name="$skipToken")
     top: Annotated[int, Meta(ge=1, le=PAGE_ROWS)] | None = field(default=None, name="$top")
     skip: _Rows | None = field(default=None, name="$skip")
     result_format: str | None = None
+    allow_partial_scopes: bool | None = None
+    authorization_scope_filter: str | None = None
 
 
-class QueryAsked(Struct, frozen=True):
-    """The body of a query; without `subscriptions` all are meant."""
+class QueryAsked(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The body of a query; without `subscriptions` all are meant. What is not answered must be empty (M16)."""
 
     query: str
     subscriptions: tuple[str, ...] | None = None
     options: QueryOptions | None = None
+    management_groups: Annotated[tuple[str, ...], Meta(max_length=0)] | None = None
+    facets: Annotated[tuple[object, ...], Meta(max_length=0)] | None = None
 
 
 class QueryHead(AzureJson, frozen=True):
@@ -101,7 +105,7 @@ class ResourceGraph(AzureResource):
 
                 def look(state: State) -> bytes:
                     query = _query(asked.query)
-                    rows = query.run(rows_of(_patient(traces, until), state.fleet.site, TENANT))
+                    rows = query.run(rows_of(_patient(traces, until), state.fleet.site, TENANT, state.fleet.vms))
                     return _page(rows, query, place, as_table)
 
                 return Written(await self._engine.look(look))

@@ -135,6 +135,13 @@ async def on_http_error(_: Request, error: Exception) -> Response:
     return failed(error.status_code, AzureError(code, message))
 
 
+def misfit(error: msgspec.ValidationError) -> AzureProblem:
+    """The refusal of a body whose JSON is not of the form of its call."""
+    problem, _, target = str(error).partition(" - at `$")
+    words = f"The body is not valid: {problem[:200]}."
+    return AzureProblem.of(400, "InvalidParameter", words, target=target.strip(".`") or None)
+
+
 async def sent(request: Request) -> bytearray:
     """The body of a request; the row of its call bounds it."""
     return await body_of(request.receive, request.headers.get("content-length", ""), request.state.bounds)
@@ -145,9 +152,6 @@ async def read(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(await sent(request) or b"{}", type=kind)
     except msgspec.ValidationError as error:
-        problem, _, target = str(error).partition(" - at `$")
-        raise AzureProblem.of(
-            400, "InvalidParameter", f"The body is not valid: {problem}.", target=target.strip(".`") or None
-        ) from None
+        raise misfit(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AzureProblem.of(400, "InvalidRequestContent", f"The body is not JSON: {error}.") from None

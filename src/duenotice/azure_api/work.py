@@ -1,19 +1,40 @@
 """How this door has something done: it submits a command, and says where to ask for the end of what it raised (M05)."""
 
+from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+import msgspec
+from msgspec import field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.azure_api.calls import AzureResource, actor_of
 from duenotice.azure_api.operations import MOST_NAMED, Operations, name_of, name_of_many
+from duenotice.azure_api.shape import AzureJson, AzureProblem, read
 from duenotice.domain import commands as c
-from duenotice.domain.event import Phase
+from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.engine.engine import Engine, Records
 from duenotice.errors import Conflict
 
 _NAMESPACE = UUID("5d0f2a1e-8f0c-4b55-9a64-2f5a5b0c8d14")
+
+
+class Reimaging(AzureJson, frozen=True, forbid_unknown_fields=True):
+    """How an OS image is to be replaced: only as usual."""
+
+    instance_ids: tuple[str, ...] | None = None
+    temp_disk: bool | None = None
+    force_update_os_disk: bool | None = field(default=None, name="forceUpdateOSDiskForEphemeral")
+    exact_version: str | None = None
+    os_profile: dict[str, Any] | None = None
+
+    def refuse_unkept(self) -> None:
+        """Refuse what would be asked for nothing (M16)."""
+        for name, value in msgspec.to_builtins(self).items():
+            if value and name != "instanceIds":
+                hint = "Leave it out: there are no disks and images here."
+                raise AzureProblem.of(400, "InvalidParameter", f"{name} is not supported.", hint=hint, target=name)
 
 
 class Working(AzureResource):
@@ -31,6 +52,13 @@ class Working(AzureResource):
         if event_id in self._engine.state.events:  # the same request again: a client that got no answer
             return self._operations.begun(request, name_of((event_id,)))
         return await self._operate_many(request, event_id, command)
+
+    async def _reimage(self, request: Request, vm: Vm) -> Response:
+        """Replace the OS image of one VM; it is told before where its scale set asks for that (M15)."""
+        (await read(request, Reimaging)).refuse_unkept()
+        event_id = self._id_for(request)
+        command = c.OperateVm(event_id, vm.name, EventType.REBOOT, reimage=True)
+        return await self._operate(request, event_id, command)
 
     async def _operate_many(self, request: Request, seed: str, command: c.Command) -> Response:
         """The same for a command that may raise many, with ids that follow from its seed.
@@ -50,6 +78,14 @@ class Working(AzureResource):
         if ids:
             await self._do(request, c.ApproveEvents(ids, vm.name))
         return ids
+
+    async def _delete(self, request: Request, vm: Vm) -> Response:
+        """Told before, where that is asked for (G05)."""
+        if request.query_params.get("forceDeletion", "").lower() == "true":
+            message = "forceDeletion is not supported: a VM that is to be told before is told."
+            raise AzureProblem.of(400, "InvalidParameter", message, hint="Leave it out.", target="forceDeletion")
+        event_id = self._id_for(request)
+        return await self._operate(request, event_id, c.OperateVm(event_id, vm.name, EventType.TERMINATE))
 
     async def _perform(self, request: Request, vm: Vm) -> Response:
         """Have now what waits for a VM."""

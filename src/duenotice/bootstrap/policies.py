@@ -19,6 +19,7 @@ def policy_of(settings: s.ServeSettings, clock: Clock) -> Policy:
         takes_gone_approvals=settings.gone_approval == 200,
         host_failure_type=EventType(settings.host_failure_type.lower()),
         spot_rebalance=settings.spot_rebalance,
+        degrade_unhealthy=settings.degrade_unhealthy,
         live_migration_lasts=micros(settings.live_migration_lasts),
         maintenance_lasts=micros(settings.maintenance_lasts),
         removal_lasts=micros(settings.removal_lasts),

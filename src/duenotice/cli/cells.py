@@ -25,6 +25,7 @@ STYLES = {
     "done": "green",
     "healthy": "green",
     "degraded": "yellow",
+    "suspect": "yellow",
     "failed": "bold red",
     "passed": "green",
     "leads": "bold green",

@@ -87,7 +87,7 @@ def show(session: Session, owned: tuple[str, str]) -> None:
 )
 @talks
 def put(session: Session, owned: tuple[str, str], **wishes: Unpack[Wishes]) -> None:
-    """Set what is approved beforehand. For what is not named the policy of a VM's set counts; else it is off."""
+    """Set what is approved beforehand. What is not named is as usual: only --all-instances-down is on."""
     from duenotice.wire.operator import PolicyRequest
 
     if all(wish is None for wish in wishes.values()):

@@ -66,6 +66,7 @@ HOSTS = TableView(
         TableColumn("CONDITION", "condition", "state"),
         TableColumn("VMS", "vms"),
         TableColumn("AWAY", "away"),
+        TableColumn("REPORTED", "reported", "list"),
     ),
     "No hosts.",
 )
@@ -79,7 +80,7 @@ SCALE_SETS = TableView(
         TableColumn("TERMINATE NOTICE", "terminate_notice", "span"),
     ),
     "No scale sets.",
-    (TableColumn("POLICY", "policy", "pairs"),),
+    (TableColumn("OS IMAGE NOTICE", "os_image_notice"), TableColumn("POLICY", "policy", "pairs")),
 )
 POLICIES = TableView(
     "of",

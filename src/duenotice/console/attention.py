@@ -80,6 +80,7 @@ def _hosts(seen: w.Attention) -> Iterator[Need]:
     for condition, kind, one, many in (
         ("failed", "bad", "has failed", "have failed"),
         ("degraded", "warn", "may fail", "may fail"),
+        ("suspect", "warn", "is suspect: a VM has reported it", "are suspect: VMs have reported them"),
     ):
         number = seen.hosts.get(condition, 0)
         if number == 1 == ill:

@@ -165,7 +165,7 @@ def changed(record: Record) -> PageChange:
         topics.add("tokens")
     if action in FLEET_ACTIONS:
         topics.add("fleet")
-    if action.startswith("hosts-"):
+    if action.startswith("hosts-") or action == "health-reported":
         topics.add("hosts")
     topics |= {f"vm:{name}" for name in vms} | {f"scope:{scope}" for scope in scopes}
     sections = frozenset(map(section_of_scope, scopes))

@@ -110,11 +110,8 @@ def _ended(verb: str) -> Callable[[w.Record, w.Details], Phrases]:
 
 
 def _operated(_: w.Record, told: w.Details) -> Phrases:
-    return [
-        Phrase(f"did a {told.operation} of "),
-        vm(told.vm or ""),
-        Phrase(" at once, without notice: nobody listens there"),
-    ]
+    why = "" if told.operation == "reimage" else ": nobody listens there"  # a reimage is told of only where it is asked
+    return [Phrase(f"did a {told.operation} of "), vm(told.vm or ""), Phrase(f" at once, without notice{why}")]
 
 
 def _maintained(_: w.Record, told: w.Details) -> Phrases:
@@ -150,6 +147,21 @@ def _hosts(_: w.Record, told: w.Details) -> Phrases:
         found += [Phrase(", "), Phrase(host.name, f"/hosts/{quote(host.name)}"), Phrase(condition)]
     more = len(told.hosts or ()) - 3
     return [Phrase("set host "), *found[1:], *([Phrase(f" and {more:,} more")] if more > 0 else [])]
+
+
+def _reported(_: w.Record, told: w.Details) -> Phrases:
+    said = told.report
+    if said is None:
+        return [Phrase("reported a host")]
+    host = Phrase(said.host, f"/hosts/{quote(said.host)}")
+    return [
+        Phrase("reported host "),
+        host,
+        Phrase(" for "),
+        vm(said.vm),
+        Phrase(f" ({said.category})"),
+        *_because(said.description),
+    ]
 
 
 def _groups(_: w.Record, told: w.Details) -> Phrases:
@@ -196,6 +208,7 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
     "fleet-declared": lambda _, told: [Phrase(f"applied a fleet file ({short(told.digest)})")],
     "hosts-put": _hosts,
     "hosts-removed": _named("removed host", lambda told: told.names or ()),
+    "health-reported": _reported,
     "groups-put": _groups,
     "groups-removed": _named("removed group", lambda told: told.keys or ()),
     "vms-put": _vms("added or changed", linked=True),

@@ -13,7 +13,8 @@ from duenotice.clock import Instant
 from duenotice.domain import gone, indexes, last_applied, plans_applied
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
-from duenotice.domain.fleet import Vm
+from duenotice.domain.fleet import Condition, Vm
+from duenotice.domain.health_report import GONE, MOST_KEPT, Verdict, verdict_of
 from duenotice.domain.kept_answers import KeptAnswer, keep
 from duenotice.domain.maintenance import StepStatus
 from duenotice.domain.scope import ALONE, alone_in, group_of, scope_of
@@ -48,12 +49,34 @@ def _fleet_declared(state: State, change: t.FleetDeclared) -> None:
 def _hosts_put(state: State, change: t.HostsPut) -> None:
     state.fleet.hosts.update((host.name, host) for host in change.hosts)
     indexes.hosts_changed(state)
+    _tell_reports(state, {host.name: host.condition.value for host in change.hosts} if state.reports else {})
 
 
 def _hosts_removed(state: State, change: t.HostsRemoved) -> None:
     for name in change.names:
         state.fleet.hosts.pop(name, None)
     indexes.hosts_changed(state)
+    _tell_reports(state, dict.fromkeys(change.names, GONE) if state.reports else {})
+
+
+def _tell_reports(state: State, conditions: dict[str, str]) -> None:
+    """Open reports keep what became of their hosts (M17); that a host is suspect follows from a report itself."""
+    for key, report in state.reports.items() if conditions else ():
+        condition = conditions.get(report.host, Condition.SUSPECT.value)
+        if report.is_open and condition != Condition.SUSPECT.value:
+            state.reports[key] = report.with_step(condition, state.at)
+
+
+def _health_reported(state: State, change: t.HealthReported) -> None:
+    new = change.report
+    if verdict_of(new.category) is Verdict.HEALTHY:
+        for key, report in state.reports.items():
+            if report.is_open and (report.vm, report.host) == (new.vm, new.host):
+                state.reports[key] = report.with_step(Condition.HEALTHY.value, state.at)
+        new = new.with_step(Condition.HEALTHY.value, state.at)
+    state.reports[new.key] = new
+    if len(state.reports) > MOST_KEPT:
+        del state.reports[next(key for key, report in state.reports.items() if not report.is_open)]
 
 
 def _groups_put(state: State, change: t.GroupsPut) -> None:
@@ -284,6 +307,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.FleetDeclared: _fleet_declared,
     t.HostsPut: _hosts_put,
     t.HostsRemoved: _hosts_removed,
+    t.HealthReported: _health_reported,
     t.GroupsPut: _groups_put,
     t.GroupsRemoved: _groups_removed,
     t.VmsPut: _vms_put,

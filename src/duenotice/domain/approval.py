@@ -35,15 +35,16 @@ _NOWHERE = ""
 def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy) -> list[t.Transition]:
     """Approve all named events, or none if the caller may not approve one of them (C03).
 
-    Approving again changes nothing (C02), nor does a VM that approves advice; an operator is told that it is none.
+    With `each`, those that it may not approve are left out (M10). Approving again changes nothing (C02), nor does a VM
+    that approves advice; an operator is told that it is none.
     """
-    who = _Approver(None if command.vm is None else _scope_of(state, command.vm), command.group)
+    who, late = _approver(state, command), policy.takes_gone_approvals
     by = OPERATOR if command.vm is None else f"vm/{command.vm}"
-    late = policy.takes_gone_approvals
+    left_out = frozenset(unknown(state, command, now, policy)) if command.each else frozenset()
     named = [one for one in dict.fromkeys(command.event_ids) if not (late and _had(state, one, who, now))]
-    events = [_visible(state, event_id, who) for event_id in named]
+    events = [_visible(state, event_id, who) for event_id in named if event_id not in left_out]
     advice = next((event for event in events if event.is_advice), None)
-    if advice is not None and command.vm is None:
+    if advice is not None and command.vm is None and not command.each:
         raise Conflict(f"{advice.id} is advice: it never starts.", hint="Cancel it to withdraw it, or evict the VM.")
     return [
         t.EventApproved(event.id, event.scope, by)
@@ -52,11 +53,21 @@ def approve(state: State, command: c.ApproveEvents, now: Instant, policy: Policy
     ]
 
 
+def unknown(state: State, command: c.ApproveEvents, now: Instant, policy: Policy) -> list[str]:
+    """Those of the named events that the caller may not approve, because for it they are not there (S16)."""
+    who, late = _approver(state, command), policy.takes_gone_approvals
+    return [one for one in command.event_ids if not (_sees(state, one, who) or (late and _had(state, one, who, now)))]
+
+
 def cancel(state: State, command: c.CancelEvent, now: Instant, policy: Policy) -> list[t.Transition]:
     """Cancel a scheduled event; what has started runs to its end."""
     event = _visible(state, command.event_id, _EVERYBODY)
     move(event.phase, Act.CANCEL)
     return [t.EventCancelled(event.id, event.scope, command.reason)]
+
+
+def _approver(state: State, command: c.ApproveEvents) -> _Approver:
+    return _Approver(None if command.vm is None else _scope_of(state, command.vm), command.group)
 
 
 def _scope_of(state: State, name: str) -> str:
@@ -73,7 +84,11 @@ def _had(state: State, event_id: str, who: _Approver, now: Instant) -> bool:
 
 def _visible(state: State, event_id: str, who: _Approver) -> Event:
     """An event the caller may know of; unknown and foreign ids look alike (S16)."""
-    event = state.events.get(event_id)
-    if event is None or not who.sees(event.scope):
+    if not _sees(state, event_id, who):
         raise NotFound(f"There is no event {event_id}.", hint="Take EventId from a document fetched just now.")
-    return event
+    return state.events[event_id]
+
+
+def _sees(state: State, event_id: str, who: _Approver) -> bool:
+    event = state.events.get(event_id)
+    return event is not None and who.sees(event.scope)

@@ -42,11 +42,15 @@ class ScheduleEvent(Command, frozen=True):
 
 
 class OperateVm(Command, frozen=True):
-    """A user restarts (REBOOT), redeploys (REDEPLOY) or deletes (TERMINATE) a VM (G02, G05)."""
+    """A user restarts (REBOOT), redeploys (REDEPLOY) or deletes (TERMINATE) a VM (G02, G05).
+
+    With `reimage` the restart replaces its OS image (M15).
+    """
 
     event_id: str
     vm: str
     type: EventType
+    reimage: bool = False
 
 
 class ScaleSet(Command, frozen=True):
@@ -78,21 +82,26 @@ class SetEventsPolicy(Command, frozen=True):
 
 
 class OperateInstances(Command, frozen=True):
-    """A user restarts or redeploys instances of a scale set: all that are named, or none (G02)."""
+    """A user restarts, reimages or redeploys instances of a scale set: all that are named, or none (G02, M15)."""
 
     name: str
     vms: tuple[str, ...]
     type: EventType
     seed: str
+    reimage: bool = False
 
 
 class ChangeScaleSet(Command, frozen=True):
-    """A user gives a scale set another capacity, another notice before Terminate in seconds (0: off), or both (G05)."""
+    """A user gives a scale set another capacity, another notice before Terminate in seconds (0: off), or both (G05).
+
+    `os_image_notice` is whether instances are told before their OS image is replaced (M15). What is None stays.
+    """
 
     name: str
     seed: str
     capacity: int | None = None
     terminate_notice: int | None = None
+    os_image_notice: bool | None = None
 
 
 class EvictVm(Command, frozen=True):
@@ -129,6 +138,22 @@ class RepairHost(Command, frozen=True):
     host: str
 
 
+class ReportHealth(Command, frozen=True):
+    """A VM says how the host is that it runs on; `host` where it knows the name of that better (M17).
+
+    `seed` makes the ids of the events that follow, if a setting lets an unhealthy host be degraded at once.
+    """
+
+    name: str
+    vm: str
+    category: str
+    description: str
+    began: datetime
+    seed: str
+    host: str | None = None
+    more: tuple[tuple[str, str], ...] = ()
+
+
 class LeaveMoved(Command, frozen=True):
     """VMs that were moved away from a drained host stay where they are now."""
 
@@ -138,12 +163,14 @@ class LeaveMoved(Command, frozen=True):
 class ApproveEvents(Command, frozen=True):
     """Let events start now (C05); `vm` None is the operator, who may approve any.
 
-    With the key of a `group` the operator means events of that group, and none else (M10).
+    With the key of a `group` the operator means events of that group, and none else. With `each`, one that the caller
+    may not approve does not stand in the way of the others (M10).
     """
 
     event_ids: tuple[str, ...]
     vm: str | None = None
     group: str | None = None
+    each: bool = False
 
 
 class CancelEvent(Command, frozen=True):

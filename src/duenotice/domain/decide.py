@@ -11,6 +11,7 @@ from duenotice.domain import (
     due,
     enablement,
     fleet_change,
+    health,
     host_events,
     owners_policy,
     planning,
@@ -62,6 +63,7 @@ _TELLS = frozenset(
         c.OperateInstances,
         c.EvictVm,
         c.DegradeHost,
+        c.ReportHealth,
         c.ResumeMaintenance,
         c.RetryMaintenance,
     }
@@ -79,6 +81,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.ChangeScaleSet: scaling.change,
     c.EvictVm: raising.evict,
     c.DegradeHost: host_events.degrade_host,
+    c.ReportHealth: health.report,
     c.FailHost: host_events.fail_host,
     c.HoldHost: host_events.hold_host,
     c.RepairHost: host_events.repair_host,

@@ -35,6 +35,8 @@ class Cause(Enum):
     MAINTENANCE = "maintenance"
     LIVE_MIGRATION = "live-migration"
     USER = "user"
+    REIMAGE = "reimage"
+    """A user replaces the OS image of an instance (M15)."""
     EVICTION = "eviction"
     DELETION = "deletion"
     REBALANCE = "rebalance"
@@ -49,8 +51,8 @@ class Source(Enum):
     USER = "user"
 
 
-BY_USER = frozenset({Cause.USER, Cause.DELETION})
-"""Causes that come from a person (G02, G05); all others come from the platform."""
+BY_USER = frozenset({Cause.USER, Cause.REIMAGE, Cause.DELETION})
+"""Causes that come from a person (G02, G05, M15); all others come from the platform."""
 
 PLANNED = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST})
 """Causes that go one update domain at a time (G01, S11); a failure does not wait."""
@@ -72,6 +74,7 @@ _BY_CAUSE = {
     Cause.LIVE_MIGRATION: _LIVE_MIGRATION,
     Cause.HOST_FAILURE: "Virtual machine has encountered a failure.",
     Cause.EVICTION: "",
+    Cause.REIMAGE: "Virtual machine is going to be reimaged as requested by authorized user.",
     Cause.DELETION: "Virtual machine is going to be deleted as requested by authorized user.",
     Cause.REBALANCE: "Virtual machine is at an elevated risk of eviction.",
 }

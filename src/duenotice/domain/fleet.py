@@ -24,6 +24,8 @@ class Condition(Enum):
     """The condition of a host."""
 
     HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    """A VM has reported it (M17): nothing moves there until an operator has looked."""
     DEGRADED = "degraded"
     FAILED = "failed"
     DRAINED = "drained"
@@ -121,8 +123,9 @@ def home(declared_host: str | None, away_from: str | None) -> str | Away | None:
 class Group(Struct, frozen=True, omit_defaults=True):
     """A cloud service, availability set or scale set; `terminate_notice` in seconds, None when off (G05).
 
-    `addresses`, `spot` and `zone` are what new instances of a scale set are made with. One with `tells_only_hit` tells
-    of an event only the VMs that it hits (E05).
+    `os_image_notice` says whether instances are told before their OS image is replaced (M15). `addresses`, `spot` and
+    `zone` are what new instances of a scale set are made with. One with `tells_only_hit` tells of an event only the VMs
+    that it hits (E05).
     """
 
     kind: GroupKind
@@ -135,6 +138,7 @@ class Group(Struct, frozen=True, omit_defaults=True):
     zone: str | None = None
     events_policy: EventsPolicy = SAYS_NOTHING
     tells_only_hit: bool = False
+    os_image_notice: bool = False
 
     @property
     def key(self) -> str:

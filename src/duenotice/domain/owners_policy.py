@@ -4,7 +4,7 @@ from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.fleet import SAYS_NOTHING, EventsPolicy, Group, GroupKind, Vm
+from duenotice.domain.fleet import EventsPolicy, Group, GroupKind, Vm
 from duenotice.domain.lookup import find_group, find_vm, group_of_vm
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import ALONE, alone_in, scope_of
@@ -27,22 +27,20 @@ def put(state: State, command: c.SetEventsPolicy, now: Instant, policy: Policy) 
 
 def approves(state: State, event: Event) -> bool:
     """Whether the owner of each VM that a new event hits has approved it beforehand."""
-    operation, all_down = event.cause is Cause.USER, True
+    operation, all_down = event.cause is Cause.USER, _all_down(state, event.scope)
     for vm in (state.fleet.vms[name] for name in event.resources):
-        wish = in_force(state, vm)
-        operation = operation and bool(_approves_operation(wish, event.type))
-        all_down = all_down and bool(wish.all_instances_down)
         if not operation and not all_down:
             return False  # mostly at the first: an event may hit very many
-    return operation or _all_down(state, event.scope)
+        wish = in_force(state, vm)
+        operation = operation and bool(_approves_operation(wish, event.type))
+        all_down = all_down and wish.all_instances_down is not False  # on, unless an owner says otherwise (M14)
+    return operation or all_down
 
 
 def in_force(state: State, vm: Vm) -> EventsPolicy:
-    """What counts for a VM: what it says itself, and for the rest what its set says."""
-    own, group = vm.events_policy, group_of_vm(state, vm)
-    if group is None:
-        return own
-    return group.events_policy if own is SAYS_NOTHING else own.over(group.events_policy)
+    """What counts for a VM: what its set says, and where it is in none what it says itself (M14)."""
+    group = group_of_vm(state, vm)
+    return vm.events_policy if group is None or group.kind is GroupKind.CLOUD_SERVICE else group.events_policy
 
 
 def _approves_operation(wish: EventsPolicy, event_type: EventType) -> bool | None:
@@ -53,9 +51,13 @@ def _approves_operation(wish: EventsPolicy, event_type: EventType) -> bool | Non
 
 def _all_down(state: State, scope: str) -> bool:
     """Whether each VM that would be told is down: nobody is left who could prepare or approve (decision 0013)."""
-    hit = {name for event in state.events_in(scope) if _takes_down(event) for name in event.resources}
+    residents = state.residents.get(scope, 0) if alone_in(scope) is None else 1
+    hits = [event.resources for event in state.events_in(scope) if _takes_down(event)]
+    if sum(map(len, hits)) < residents:
+        return False  # nearly always: nobody looks at single VMs
+    hit = {name for names in hits for name in names}
     down = [name for name in hit if (vm := state.fleet.vms.get(name)) is not None and scope_of(vm) == scope]
-    return len(down) == (state.residents.get(scope, 0) if alone_in(scope) is None else 1)
+    return len(down) == residents
 
 
 def _takes_down(event: Event) -> bool:
@@ -65,7 +67,13 @@ def _takes_down(event: Event) -> bool:
 
 def _owned(state: State, of: str) -> Vm | Group:
     if of.startswith(ALONE):
-        return find_vm(state, of.removeprefix(ALONE))
+        vm = find_vm(state, of.removeprefix(ALONE))
+        if (owner := group_of_vm(state, vm)) is not None and owner.kind is not GroupKind.CLOUD_SERVICE:
+            raise Refused(
+                f"{vm.name} is in {owner.key}: a policy belongs to all of it (M14).",
+                hint=f"Set the policy of {owner.key}.",
+            )
+        return vm
     group = find_group(state, of)
     if group.kind is GroupKind.CLOUD_SERVICE:
         raise Refused("A cloud service has no policy for events.", hint="Give its VMs one.")

@@ -40,6 +40,8 @@ class Policy(Struct, frozen=True):
 
     spot_rebalance: bool = False
     """Whether spot VMs can be advised to move; only api-version 2024-07-09 shows that."""
+    degrade_unhealthy: bool = False
+    """Whether a host that a VM reports as unhealthy is degraded at once (M17); else operators decide."""
 
     live_migration_lasts: int = 300 * MICROS
     maintenance_lasts: int = 600 * MICROS

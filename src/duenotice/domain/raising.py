@@ -85,11 +85,12 @@ def _inside(event: Event, span: WindowSpan, now: Instant) -> Event:
 
 
 def operate(state: State, command: c.OperateVm, now: Instant, policy: Policy) -> list[t.Transition]:
-    """A user restarts, redeploys or deletes a VM; it raises an event only if somebody listens (F03)."""
-    vm = find_vm(state, command.vm)
-    if not _is_told(state, vm, command.type):
-        return [t.OperationPerformed(vm.name, command.type.value), *_at_once(state, vm, command.type)]
-    raised = _user_event(state, vm, command.type, command.event_id, now, policy)
+    """A user restarts, reimages, redeploys or deletes a VM; it raises an event only if somebody listens (F03)."""
+    vm, cause = find_vm(state, command.vm), _cause_of(command)
+    if not _is_told(state, vm, command.type, cause):
+        name = cause.value if cause is Cause.REIMAGE else command.type.value
+        return [t.OperationPerformed(vm.name, name), *_at_once(state, vm, command.type)]
+    raised = _user_event(state, vm, command.type, cause, command.event_id, now, policy)
     refuse_over_limit(state, policy, [raised])
     return [raised]
 
@@ -98,8 +99,8 @@ def delete(
     state: State, vms: list[Vm], id_of: Callable[[str], str], now: Instant, policy: Policy
 ) -> list[t.Transition]:
     """A user deletes many VMs: each is told as if it were deleted alone, or gone at once (G05)."""
-    told = [vm for vm in vms if _is_told(state, vm, EventType.TERMINATE)]
-    raised = [_user_event(state, vm, EventType.TERMINATE, id_of(vm.name), now, policy) for vm in told]
+    told = [vm for vm in vms if _is_told(state, vm, EventType.TERMINATE, Cause.DELETION)]
+    raised = [_user_event(state, vm, EventType.TERMINATE, Cause.DELETION, id_of(vm.name), now, policy) for vm in told]
     refuse_over_limit(state, policy, raised)
     names = {vm.name for vm in told}
     return [*raised, *removed(state, [vm for vm in vms if vm.name not in names])]
@@ -207,21 +208,30 @@ def _as_soon_as_allowed(state: State, event: Event, least: int, now: Instant, po
     return started(approved, Act.HAPPEN, now, policy) if event.cause is Cause.USER else approved
 
 
+def _cause_of(command: c.OperateVm) -> Cause:
+    return Cause.REIMAGE if command.reimage else _CAUSE_OF_TYPE.get(command.type, Cause.USER)
+
+
 def _user_event(
-    state: State, vm: Vm, event_type: EventType, event_id: str, now: Instant, policy: Policy
+    state: State, vm: Vm, event_type: EventType, cause: Cause, event_id: str, now: Instant, policy: Policy
 ) -> t.EventRaised:
-    cause = _CAUSE_OF_TYPE.get(event_type, Cause.USER)
     _refuse_twice(state, vm, event_type, cause)
     event = event_on([vm], event_type, cause, fresh_id(state, event_id), now)
     least = notice.minimum_notice(event_type, group_of_vm(state, vm))
     return t.EventRaised(_as_soon_as_allowed(state, event, least, now, policy))
 
 
-def _is_told(state: State, vm: Vm, event_type: EventType) -> bool:
-    """Whether what a user does to a VM raises an event: if somebody listens (F03), and before a delete if asked to."""
+def _is_told(state: State, vm: Vm, event_type: EventType, cause: Cause) -> bool:
+    """Whether what a user does to a VM raises an event: if somebody listens (F03).
+
+    Before a delete (G05) and before its OS image is replaced (M15) only if its scale set asks for that.
+    """
     group = group_of_vm(state, vm)
-    notified = group is not None and group.terminate_notice is not None and not vm.spot
-    return state.enabled(scope_of(vm)) and (event_type is not EventType.TERMINATE or notified)
+    if event_type is EventType.TERMINATE:
+        wanted = group is not None and group.terminate_notice is not None and not vm.spot
+    else:
+        wanted = cause is not Cause.REIMAGE or (group is not None and group.os_image_notice)
+    return wanted and state.enabled(scope_of(vm))
 
 
 def _at_once(state: State, vm: Vm, event_type: EventType) -> list[t.Transition]:

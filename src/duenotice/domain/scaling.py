@@ -47,9 +47,9 @@ def delete_instances(state: State, command: c.DeleteInstances, now: Instant, pol
 
 
 def operate_instances(state: State, command: c.OperateInstances, now: Instant, policy: Policy) -> list[t.Transition]:
-    """Restart or redeploy the named instances, each as if it were alone; if one is refused, all are."""
+    """Restart, reimage or redeploy the named instances, each as if it were alone; if one is refused, all are."""
     vms, seed = _named(state, command.name, command.vms), command.seed
-    alone = (c.OperateVm(derived(seed, vm.name), vm.name, command.type) for vm in vms)
+    alone = (c.OperateVm(derived(seed, vm.name), vm.name, command.type, command.reimage) for vm in vms)
     changes = [change for one in alone for change in operate(state, one, now, policy)]
     refuse_over_limit(state, policy, changes)
     return changes
@@ -64,9 +64,9 @@ def change(state: State, command: c.ChangeScaleSet, now: Instant, policy: Policy
             f"A notice of {wanted} seconds before Terminate is out of bounds.",
             hint=f"Use {SHORTEST} to {LONGEST_TERMINATE_SECONDS} seconds, or turn it off.",
         )
-    changes: list[t.Transition] = []
-    if wanted != group.terminate_notice:
-        changes.append(t.GroupsPut((structs.replace(group, terminate_notice=wanted),)))
+    told = group.os_image_notice if command.os_image_notice is None else command.os_image_notice
+    now_so = structs.replace(group, terminate_notice=wanted, os_image_notice=told)
+    changes: list[t.Transition] = [] if now_so == group else [t.GroupsPut((now_so,))]
     if command.capacity is not None:
         changes += scale(state, c.ScaleSet(command.name, command.seed, command.capacity), now, policy)
     return changes

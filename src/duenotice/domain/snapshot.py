@@ -10,6 +10,7 @@ from duenotice.domain import indexes, last_applied
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Group, Host, LastApplied, Site, Vm
 from duenotice.domain.gone import GoneEvent
+from duenotice.domain.health_report import HealthReport
 from duenotice.domain.kept_answers import KeptAnswer
 from duenotice.domain.maintenance import Maintenance, StepStatus
 from duenotice.domain.session import Session
@@ -55,6 +56,7 @@ class Snapshot(Struct, frozen=True):
     steady: int = 0
     last_applied: tuple[LastApplied, ...] = ()
     removed: tuple[tuple[str, bool], ...] = ()
+    reports: tuple[HealthReport, ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -87,6 +89,7 @@ def take(state: State) -> Snapshot:
         steady=state.steady,
         last_applied=last_applied.each_once(fleet),
         removed=tuple(fleet.removed.items()),
+        reports=tuple(state.reports.values()),
     )
 
 
@@ -126,3 +129,4 @@ def _restore_doors(state: State, snapshot: Snapshot) -> None:
     state.answers.update((answer.key, answer) for answer in snapshot.requests)
     state.subscriptions = {each.id: each for each in snapshot.subscriptions}
     state.push_claim = snapshot.push_claim
+    state.reports = {report.key: report for report in snapshot.reports}

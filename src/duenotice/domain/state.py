@@ -11,6 +11,7 @@ from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.gone import GoneEvent
+from duenotice.domain.health_report import HealthReport
 from duenotice.domain.holds import NOTHING, Holds, ScopeHolds
 from duenotice.domain.ids_by_key import IdsByKey
 from duenotice.domain.kept_answers import AnswersByKey
@@ -49,7 +50,8 @@ class State:
     `agenda` when which event is due, `holds` what makes events of a scope wait, `told` the ids of the events of each
     scope and `on` those on each VM, `sizes` the bytes that the events of a scope take, `under_way` the plan and the
     step of an event, `lanes` the plans that hold a lane, `residents` how many VMs stand in each scope of a group.
-    `departures` and `answers` are queues: the oldest goes first. `sessions` are by digest, the oldest first. `followed`
+    `departures` and `answers` are queues: the oldest goes first. `sessions` are by digest and `reports` of
+    hosts by key, the oldest first. `followed`
     says that there ever was a token for a follower. `at` and `steady` are when the last record was decided.
     """
 
@@ -75,6 +77,7 @@ class State:
         "plans",
         "position",
         "push_claim",
+        "reports",
         "residents",
         "scopes",
         "sessions",
@@ -111,6 +114,7 @@ class State:
         self.sessions: dict[str, Session] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.push_claim = ""
+        self.reports: dict[str, HealthReport] = {}
         self.answers: AnswersByKey = OrderedDict()
 
     def copy(self) -> "State":
@@ -138,6 +142,7 @@ class State:
         copy.lanes, copy.residents = self.lanes.copy(), self.residents.copy()
         copy.outcomes, copy.tokens, copy.followed = self.outcomes.copy(), self.tokens.copy(), self.followed
         copy.subscriptions, copy.push_claim = self.subscriptions.copy(), self.push_claim
+        copy.reports = self.reports.copy()
         return copy
 
     @property

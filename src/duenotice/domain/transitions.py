@@ -12,6 +12,7 @@ from duenotice.clock import Instant, Mark
 from duenotice.domain.change import Change as Change
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import EventsPolicy, Group, Host, LastApplied, Site, Vm
+from duenotice.domain.health_report import HealthReport
 from duenotice.domain.maintenance import Maintenance, Status, StepStatus
 from duenotice.domain.scope import scope_of
 from duenotice.domain.session import Session
@@ -75,6 +76,12 @@ class HostsRemoved(Change, frozen=True, tag="hosts-removed"):
     """Hosts left the fleet."""
 
     names: tuple[str, ...]
+
+
+class HealthReported(Change, frozen=True, tag="health-reported"):
+    """A VM has said how its host is (M17)."""
+
+    report: HealthReport
 
 
 class GroupsPut(Change, frozen=True, tag="groups-put"):
@@ -334,6 +341,7 @@ Transition = (
     FleetDeclared
     | HostsPut
     | HostsRemoved
+    | HealthReported
     | GroupsPut
     | GroupsRemoved
     | VmsPut

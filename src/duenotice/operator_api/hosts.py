@@ -1,6 +1,6 @@
 """The calls of hosts: list, drain, bring back, hold, degrade, fail, repair."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from msgspec import structs
 from starlette.requests import Request
@@ -10,6 +10,7 @@ from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Host
+from duenotice.domain.health_report import HealthReport
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
@@ -20,6 +21,9 @@ from duenotice.operator_api.maintenances import Planning
 from duenotice.wire import operator as o
 from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator import from_domain, to_domain
+
+MOST_REPORTS = 20
+"""Reports of VMs that one host shows."""
 
 
 class Hosts(Planning):
@@ -52,10 +56,13 @@ class Hosts(Planning):
             running = Counter(vm.host for vm in state.fleet.vms.values())
             listening = Counter(vm.host for vm in state.fleet.vms.values() if state.enabled(scope_of(vm)))
             away = Counter(vm.away_from for vm in state.fleet.vms.values())
+            reports = _open_reports(state)
             return paging.page(
                 state.fleet.hosts.values(),
                 lambda host: host.name,
-                lambda host: from_domain.host(host, running[host.name], listening[host.name], away[host.name]),
+                lambda host: from_domain.host(
+                    host, running[host.name], listening[host.name], away[host.name], reports[host.name], 0
+                ),
             )
 
         return await self._looked(look)
@@ -66,7 +73,8 @@ class Hosts(Planning):
 
         def look(state: State) -> o.Host:
             vms, away = state.fleet.on_host(host.name), len(state.fleet.away(host.name))
-            return from_domain.host(host, len(vms), sum(state.enabled(scope_of(vm)) for vm in vms), away)
+            listening, reports = sum(state.enabled(scope_of(vm)) for vm in vms), _open_reports(state)[host.name]
+            return from_domain.host(host, len(vms), listening, away, reports, MOST_REPORTS)
 
         return await self._looked(look)
 
@@ -125,6 +133,15 @@ class Hosts(Planning):
         if host is None:
             raise NotFound(f"There is no host named {name!r}.", look_at=LookAt.HOSTS)
         return host
+
+
+def _open_reports(state: State) -> dict[str, list[HealthReport]]:
+    """What VMs have reported of each host, the oldest first."""
+    found: dict[str, list[HealthReport]] = defaultdict(list)
+    for report in state.reports.values():
+        if report.is_open:
+            found[report.host].append(report)
+    return found
 
 
 def _command(

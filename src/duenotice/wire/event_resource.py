@@ -1,5 +1,7 @@
 """An event as a resource of Azure: what is pushed about it and what Resource Graph has of it is the same (M12, M13)."""
 
+from typing import TypedDict
+
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import GroupKind, Site
 from duenotice.wire.document_json import RESOURCE_TYPE
@@ -19,7 +21,17 @@ STATUSES = {
 _PARENTS = {"vm": VM, **{kind.value: KINDS[kind] for kind in GroupKind}}
 
 
-def event_resource(event: Event, site: Site) -> dict[str, object]:
+class EventResource(TypedDict):
+    """What Azure says of an event outside of documents; its ids are in lower case."""
+
+    id: str
+    name: str
+    type: str
+    location: str
+    properties: dict[str, object]
+
+
+def event_resource(event: Event, site: Site) -> EventResource:
     """The event as it is now, also when it is over."""
     return {
         "id": resource_id(event, site),
@@ -31,16 +43,20 @@ def event_resource(event: Event, site: Site) -> dict[str, object]:
 
 
 def resource_id(event: Event, site: Site) -> str:
-    """The event below the set, scale set, service or VM whose scope is told of it."""
+    """The event below what is told of it."""
+    return f"{target_id(event, site)}/providers/{KIND}/{event.id.lower()}"
+
+
+def target_id(event: Event, site: Site) -> str:
+    """The set, scale set, service or VM whose scope is told of an event."""
     kind, name = event.scope.split("/")[:2]
-    parent = f"{id_of_resource_group(site)}/providers/{_PARENTS[kind]}/{name}"
-    return f"{parent}/providers/{KIND}/{event.id.lower()}"
+    return f"{id_of_resource_group(site)}/providers/{_PARENTS[kind]}/{name}".lower()
 
 
 def _properties(event: Event) -> dict[str, object]:
     """The keys of a document of 2020-07-01, with states that documents do not have."""
     return {
-        "EventId": event.id,
+        "EventId": event.id.lower(),
         "EventStatus": STATUSES[event.phase],
         "EventType": TYPE_NAMES[event.type],
         "ResourceType": RESOURCE_TYPE,

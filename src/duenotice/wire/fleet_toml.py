@@ -159,6 +159,7 @@ class _Reader:
             zone,
             policy,
             tells_only_hit,
+            table.take("os_image_notice", bool, False),
         )
         self._group(group, table)
         for number, address in enumerate(self._addresses(table, addresses, capacity)):
@@ -205,7 +206,7 @@ class _Reader:
             size=table.take("size", str, usual.size),
             os=table.take("os", str, usual.os),
             tags=self._tags(table),
-            events_policy=self._policy(table),
+            events_policy=self._policy_of_vm(table, fields.get("group", "")),
             **fields,
         )
         self._keep(vm, table, "address")
@@ -227,6 +228,14 @@ class _Reader:
             if not isinstance(value, str):
                 raise table.wrong(f"tag {key!r} must be a text", f"Found {value!r}.", "tags", key)
         return tuple(tags.items())
+
+    def _policy_of_vm(self, table: _Table, group: str) -> EventsPolicy:
+        """In an availability set it has none: a policy belongs to the whole set (M14)."""
+        if not group.startswith(GroupKind.AVAILABILITY_SET.value):
+            return self._policy(table)
+        if table.has("policy"):
+            raise table.wrong("has a policy, which belongs to the whole set", "Write it at the set.", "policy")
+        return SAYS_NOTHING
 
     def _policy(self, table: _Table) -> EventsPolicy:
         """What the owner approves beforehand (M09)."""

@@ -83,6 +83,11 @@ def names(query: str) -> str:
         ("| take 0", ""),
         ("| order by name | take 1", "d"),
         ("| order by name asc, name desc", "abcd"),
+        ("| extend t = properties.EventType | where t == 'Freeze'", "a"),
+        (
+            "| extend name = properties.EventType, x = name | where name == 'Freeze' and x == 'a' | project name = x",
+            "a",
+        ),
         ("| project a = properties, name | where a.EventType == 'Freeze'", "a"),
         ("| project name, t = tostring(properties) | where t.EventType == 'Freeze'", ""),
         ("| project name, t = tostring(name) | where t == 'b' | order by t", "b"),
@@ -105,6 +110,12 @@ def test_project_gives_only_the_columns_that_it_names() -> None:
     assert list(query.cells(next(query.run(ROWS)))) == ["a", "Started", "Freeze"]
 
 
+def test_extend_adds_columns_behind_those_that_are_there() -> None:
+    query = parse("maintenanceresources | extend kind = properties.EventType, tostring(properties.Resources)", COLUMNS)
+    assert query.columns == (*COLUMNS, "kind", "properties_Resources")
+    assert list(query.cells(ROWS[3]))[4:] == ["Redeploy", '["vm-1"]']
+
+
 def test_project_names_columns_as_they_are_called_there() -> None:
     """Also those that a project before it has renamed, and one that is called like a function."""
     assert asked("| where name == 'a' | project k = properties | project k.EventType, k['EventStatus']") == [
@@ -121,6 +132,8 @@ def _many(number: int, text: str, between: str = ", ") -> str:
     ("most", "query", "saying"),
     [
         (MOST_COLUMNS, lambda n: "| project " + _many(n, "c{n} = name"), "more than 64 columns"),
+        (MOST_COLUMNS - 4, lambda n: "| extend " + _many(n, "c{n} = name"), "more than 64 columns"),
+        (59, lambda n: "| extend c = name | extend " + _many(n, "c{n} = name"), "more than 64 columns"),
         (MOST_COLUMNS, lambda n: "| order by " + _many(n, "name"), "more than 64 columns"),
         (MOST_COLUMNS, lambda n: "| summarize count() by " + _many(n, "c{n} = name"), "more than 64 columns"),
         (MOST_STEPS, lambda n: "| limit 9" * n, "more than 20 steps"),
@@ -212,7 +225,7 @@ def test_whatever_is_asked_is_answered_or_refused(words: list[str]) -> None:
         ("maintenanceresources count", "Where | or the end was expected there is 'count'."),
         ("maintenanceresources |", "Where an operator was expected there is the end"),
         ("maintenanceresources | join (x) on y", "The operator 'join' is not understood."),
-        ("maintenanceresources | extend a = name", "The operator 'extend' is not understood."),
+        ("maintenanceresources | distinct name", "The operator 'distinct' is not understood."),
         ("maintenanceresources | where", "Where a column was expected there is the end"),
         ("maintenanceresources | where nmae == 'a'", "There is no column 'nmae' here; there are id, name"),
         ("maintenanceresources | where name contains 'a'", "The comparison 'contains' is not understood."),

@@ -12,6 +12,7 @@ from duenotice.engine.event_traces import EventTrace
 from tests.unit.domain.build import NOW, id_of, listening, schedule
 
 SITE = Site("westeurope", "Demo", "11111111-0000-0000-0000-000000000000")
+GROUP = f"/subscriptions/{SITE.subscription_id}/resourcegroups/demo/providers/microsoft.compute"
 
 
 def event(*vms: str, number: int = 1, type: EventType = EventType.FREEZE) -> Event:
@@ -19,7 +20,7 @@ def event(*vms: str, number: int = 1, type: EventType = EventType.FREEZE) -> Eve
 
 
 def only(trace: EventTrace) -> dict[str, object]:
-    (row,) = rows_of([trace], SITE, "tenant")
+    (row,) = rows_of([trace], SITE, "tenant", listening().fleet.vms)
     return row.whole()
 
 
@@ -34,7 +35,7 @@ def test_a_row_has_every_column_and_the_keys_of_a_document() -> None:
         "tenant",
     )
     assert row["properties"] == {
-        "EventId": id_of(1),
+        "EventId": id_of(1).lower(),
         "EventStatus": "Scheduled",
         "EventType": "Freeze",
         "ResourceType": "VirtualMachine",
@@ -43,22 +44,32 @@ def test_a_row_has_every_column_and_the_keys_of_a_document() -> None:
         "Description": "Host server is undergoing maintenance.",
         "EventSource": "Platform",
         "DurationInSeconds": 9,
+        "TargetResourceId": f"{GROUP}/availabilitysets/web",
     }
 
 
 @pytest.mark.parametrize(
     ("vm", "parent"),
     [
-        ("alone", "virtualMachines/alone"),
-        ("web-0", "availabilitySets/web"),
-        ("batch_0", "virtualMachineScaleSets/batch"),
-        ("Front_IN_0", "cloudServices/shop"),
+        ("alone", "virtualmachines/alone"),
+        ("web-0", "availabilitysets/web"),
+        ("batch_0", "virtualmachinescalesets/batch"),
+        ("Front_IN_0", "cloudservices/shop"),
     ],
 )
 def test_an_event_lies_below_what_is_told_of_it(vm: str, parent: str) -> None:
-    group = f"/subscriptions/{SITE.subscription_id}/resourceGroups/Demo/providers/Microsoft.Compute"
     below = f"providers/microsoft.maintenance/scheduledevents/{id_of(1).lower()}"
-    assert only(EventTrace(event(vm), NOW.at))["id"] == f"{group}/{parent}/{below}"
+    assert only(EventTrace(event(vm), NOW.at))["id"] == f"{GROUP}/{parent}/{below}"
+
+
+@pytest.mark.parametrize(("vm", "zones"), [("zonal", ["1"]), ("alone", None), ("web-0", None)])
+def test_an_event_is_in_the_zones_of_its_vms(vm: str, zones: list[str] | None) -> None:
+    assert only(EventTrace(event(vm), NOW.at))["zones"] == zones
+
+
+def test_a_vm_that_has_left_the_fleet_is_in_no_zone_that_is_known() -> None:
+    (row,) = rows_of([EventTrace(event("zonal"), NOW.at)], SITE, "tenant", {})
+    assert row.get("zones") is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +92,7 @@ def test_rows_come_in_the_order_in_which_events_were_raised() -> None:
     later = EventTrace(event("alone", number=1), NOW.at + timedelta(seconds=1))
     first = EventTrace(event("alone", number=2), NOW.at, outcome="completed")
     unknown = EventTrace(event("alone", number=3))
-    names = [row.get("name") for row in rows_of([later, first, unknown], SITE, "")]
+    names = [row.get("name") for row in rows_of([later, first, unknown], SITE, "", {})]
     assert names == [id_of(3).lower(), id_of(2).lower(), id_of(1).lower()]
 
 

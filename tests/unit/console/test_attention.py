@@ -28,6 +28,7 @@ def seen(**more: object) -> w.Attention:
         ({"plans": (a_glance("paused", waiting=1),)}, ["Maintenance is paused: Reboot of set/web, set/db +1"]),
         ({"plans": (a_glance("failed", failed=2),)}, ["Maintenance failed: Reboot of set/web, set/db +1"]),
         ({"failed_events": 1200}, ["1,200 events failed in the last 24 hours"]),
+        ({"hosts": {"suspect": 1}, "ill_hosts": ("h1",)}, ["Host h1 is suspect: a VM has reported it"]),
         ({"hosts": {"failed": 1, "degraded": 0}, "ill_hosts": ("h1",)}, ["Host h1 has failed"]),
         ({"hosts": {"failed": 1, "degraded": 1}, "ill_hosts": ("a", "b")}, ["1 host has failed", "1 host may fail"]),
         ({"hosts": {"failed": 2, "degraded": 0}, "ill_hosts": ("a", "b")}, ["2 hosts have failed"]),

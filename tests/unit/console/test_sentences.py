@@ -35,6 +35,18 @@ def test_every_action_has_its_sentence_even_if_it_says_nothing_more() -> None:
         assert text.startswith("ann ") and text.endswith("."), text
 
 
+REPORT = {
+    "name": "impact-1",
+    "vm": "db-0",
+    "host": "h1",
+    "category": "Resource.Hpc.Unhealthy.MissingIB",
+    "description": "IB port is gone.",
+    "began_at": "2026-03-01T12:00:00Z",
+    "reported_at": "2026-03-01T12:00:05Z",
+    "more": {},
+}
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -65,6 +77,15 @@ def test_every_action_has_its_sentence_even_if_it_says_nothing_more() -> None:
             record("clock-marked", mark=["2026-03-01T12:00:00Z", 1.0, "", 0.0, 60.0, 600.0]),
             "ann set the speed of the clock to 600x.",
         ),
+        (
+            record("operation-performed", vm="batch_1", operation="reimage"),
+            "ann did a reimage of batch_1 at once, without notice.",
+        ),
+        (
+            record("health-reported", report=REPORT),
+            "ann reported host h1 for db-0 (Resource.Hpc.Unhealthy.MissingIB): IB port is gone.",
+        ),
+        (record("health-reported"), "ann reported a host."),
         (
             record("operation-performed", vm="db-1", operation="reboot"),
             "ann did a reboot of db-1 at once, without notice: nobody listens there.",

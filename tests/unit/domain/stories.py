@@ -29,6 +29,7 @@ CAUSES = st.sampled_from([Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.USER])
 OWNED = st.sampled_from(["vm/alone", "vm/web-0", "set/web", "scale-set/batch", "service/shop", "vm/nobody"])
 HOURS = st.sampled_from([1, 900, 3600, 5000, 20_000, 90_000])
 WINDOWS = st.lists(st.tuples(HOURS, HOURS), min_size=1, max_size=4).map(lambda gaps: window_of(*gaps))
+WORDS = ("Healthy", "Reset", "Reboot", "Unhealthy.MissingIB", "Investigate.NVLink")
 WISHES = st.builds(EventsPolicy, *[st.sampled_from([None, True, False])] * 3)
 ELSEWHERE = {
     "alone": Vm("alone", "10.0.0.1", WEB.key, update_domain=1),
@@ -58,13 +59,31 @@ FLEETS = st.builds(fleet_of, st.sets(st.sampled_from(VMS), min_size=1), st.boole
 COMMANDS = st.one_of(
     st.builds(c.ScheduleEvent, IDS, TYPES, st.lists(NAMES, max_size=2).map(tuple), cause=CAUSES),
     st.builds(c.OperateVm, IDS, NAMES, st.sampled_from([EventType.REBOOT, EventType.REDEPLOY, EventType.TERMINATE])),
+    st.builds(c.OperateVm, IDS, NAMES, st.just(EventType.REBOOT), st.just(True)),
     st.builds(c.ScaleSet, SETS, IDS, st.integers(0, 8)),
     st.builds(c.DeleteInstances, SETS, st.lists(NAMES, max_size=2).map(tuple), IDS),
     st.builds(c.SetEventsPolicy, OWNED, WISHES, st.booleans()),
     st.builds(c.OperateInstances, SETS, st.lists(NAMES, max_size=2).map(tuple), st.just(EventType.REBOOT), IDS),
-    st.builds(c.ChangeScaleSet, SETS, IDS, st.none() | st.integers(0, 8), st.sampled_from([None, 0, 300, 900])),
+    st.builds(
+        c.ChangeScaleSet,
+        SETS,
+        IDS,
+        st.none() | st.integers(0, 8),
+        st.sampled_from([None, 0, 300, 900]),
+        st.sampled_from([None, True, False]),
+    ),
     st.builds(c.EvictVm, IDS, NAMES),
     st.builds(c.DegradeHost, HOSTS, st.sampled_from([600 * SECOND, 86_400 * SECOND]), IDS),
+    st.builds(
+        c.ReportHealth,
+        IDS,
+        NAMES,
+        st.sampled_from([f"Resource.Hpc.{word}" for word in WORDS]),
+        st.just("x"),
+        st.just(NOW.at),
+        IDS,
+        st.none() | HOSTS,
+    ),
     st.builds(c.FailHost, HOSTS, IDS),
     st.builds(c.RepairHost, HOSTS),
     st.builds(c.HoldHost, HOSTS),
@@ -103,7 +122,12 @@ COMMANDS = st.one_of(
 )
 STEPS = st.lists(st.tuples(COMMANDS, st.sampled_from([0, 1, 30, 600, 900, 86_400])), max_size=40)
 POLICIES = st.sampled_from(
-    [Policy(), Policy(simulated_impact=False, impact_attempts=3), Policy(user_operations_limit=1)]
+    [
+        Policy(),
+        Policy(simulated_impact=False, impact_attempts=3),
+        Policy(user_operations_limit=1),
+        Policy(degrade_unhealthy=True),
+    ]
 )
 
 

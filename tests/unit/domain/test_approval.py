@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from duenotice.clock import Instant
+from duenotice.domain.approval import unknown
 from duenotice.domain.commands import ApproveEvents, CancelEvent, ScheduleEvent
 from duenotice.domain.event import Event, EventType, Phase
 from duenotice.domain.policy import Policy
@@ -38,6 +39,21 @@ def test_who_speaks_for_a_group_may_approve_its_events_and_no_others() -> None:
         with pytest.raises(NotFound):
             do(state, ApproveEvents((event.id,), group=other))
     assert do(state, ApproveEvents((event.id,), group="set/web")) == [EventApproved(event.id, "set/web", "operator")]
+
+
+def test_one_that_is_unknown_does_not_stand_in_the_way_of_a_list() -> None:
+    """M10: the others are approved; one that is gone a moment ago counts as approved (C03)."""
+    state = listening()
+    event, gone, foreign = (
+        schedule(state, "web-0"),
+        schedule(state, "web-1", number=2),
+        schedule(state, "alone", number=3),
+    )
+    do(state, CancelEvent(gone.id))
+    every = ApproveEvents((foreign.id, event.id, gone.id, id_of(9)), "web-3", each=True)
+    assert do(state, every) == [EventApproved(event.id, "set/web", "vm/web-3")]
+    assert unknown(state, every, NOW, Policy()) == [foreign.id, id_of(9)]
+    assert unknown(state, every, NOW, Policy(takes_gone_approvals=False)) == [foreign.id, gone.id, id_of(9)]
 
 
 def test_an_approval_for_a_group_may_be_late() -> None:

@@ -48,7 +48,7 @@ def test_every_type_and_cause_has_words_and_only_preempt_is_silent(event_type: E
 @pytest.mark.parametrize("cause", Cause)
 def test_users_are_the_source_of_their_operations_and_deletions_and_the_platform_of_the_rest(cause: Cause) -> None:
     event = Event("A", EventType.REBOOT, cause, "vm/alone", ("alone",), NOW.at, NOW.steady)
-    assert event.source is (Source.USER if cause in (Cause.USER, Cause.DELETION) else Source.PLATFORM)
+    assert event.source is (Source.USER if cause in (Cause.USER, Cause.REIMAGE, Cause.DELETION) else Source.PLATFORM)
 
 
 def test_with_changes_a_copy_and_leaves_the_event_as_it_was() -> None:

@@ -104,10 +104,14 @@ class TestUserInitiated:
         assert seen(later) == WAITS
 
     def test_one_event_on_many_needs_the_wish_of_each(self) -> None:
-        state = with_policy("vm/web-0", REBOOTS)
-        assert seen(schedule(state, "web-0", "web-2", cause=Cause.USER)) == WAITS
-        with_policy("vm/web-2", REBOOTS, state)
-        assert seen(schedule(state, "web-0", "web-2", cause=Cause.USER, number=2)) == AT_BIRTH
+        """Only role instances of a cloud service have one each."""
+        state, both = listening(), ("Front_IN_0", "Front_IN_2")
+        beside = Vm("Front_IN_2", "10.0.2.2", "service/shop", update_domain=0)
+        do(state, ApplyFleet(declaration(*state.fleet.vms.values(), beside, digest="2")))
+        with_policy("vm/Front_IN_0", REBOOTS, state)
+        assert seen(schedule(state, *both, cause=Cause.USER)) == WAITS
+        with_policy("vm/Front_IN_2", REBOOTS, state)
+        assert seen(schedule(state, *both, cause=Cause.USER, number=2)) == AT_BIRTH
 
     def test_where_nobody_listens_the_policy_is_not_asked(self) -> None:
         state = with_policy("vm/alone", REBOOTS, state_of())
@@ -123,16 +127,16 @@ class TestUserInitiated:
 
 
 class TestWhosePolicy:
-    def test_what_a_vm_leaves_open_its_set_says(self) -> None:
+    def test_a_set_says_it_for_its_vms(self) -> None:
         state = with_policy("set/web", REBOOTS)
         assert seen(operate(state, "web-0", EventType.REBOOT)) == AT_BIRTH
-        with_policy("vm/web-1", REDEPLOYS, state)
-        assert in_force(state, state.fleet.vms["web-1"]) == EventsPolicy(True, True)
+        assert in_force(state, state.fleet.vms["web-1"]) == REBOOTS
 
-    def test_a_vm_counts_before_its_set(self) -> None:
-        state = with_policy("vm/web-0", NO_REBOOTS, with_policy("set/web", REBOOTS))
-        assert seen(operate(state, "web-0", EventType.REBOOT)) == WAITS
-        assert seen(operate(state, "web-1", EventType.REBOOT, number=2)) == AT_BIRTH
+    @pytest.mark.parametrize(("vm", "owner"), [("web-0", "set/web"), ("batch_0", "scale-set/batch")])
+    def test_one_vm_of_a_set_says_nothing_by_itself(self, vm: str, owner: str) -> None:
+        """M14: it belongs to the set."""
+        with pytest.raises(Refused, match=f"{vm} is in {owner}"):
+            do(listening(), SetEventsPolicy(f"vm/{vm}", REBOOTS))
 
     def test_a_group_that_is_not_there_says_nothing(self) -> None:
         state = State()
@@ -167,6 +171,14 @@ class TestAllInstancesDown:
     def test_nobody_is_down_in_a_scope_of_which_nothing_is_known(self) -> None:
         state = with_policy("vm/alone", ALL_DOWN)
         assert seen(schedule(state, "alone")) == WAITS
+
+    def test_it_holds_unless_the_owner_says_otherwise(self) -> None:
+        """M14: on by default, and one who says no gets the whole notice."""
+        state = listening()
+        started(state, schedule(state, "alone"))
+        assert seen(schedule(state, "alone", number=2)) == (Phase.SCHEDULED, OWNERS_POLICY)
+        with_policy("vm/alone", EventsPolicy(all_instances_down=False), state)
+        assert seen(schedule(state, "alone", number=3)) == WAITS
 
     def test_in_a_set_all_must_be_down(self) -> None:
         state = with_policy("set/web", ALL_DOWN)

@@ -7,14 +7,27 @@ from msgspec import structs
 
 from duenotice.domain import commands as c
 from duenotice.domain import pieces
-from duenotice.domain.event import Cause, EventType, Phase
-from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, Group, GroupKind, Vm
+from duenotice.domain.event import Cause, EventType, Phase, Source
+from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, EventsPolicy, Group, GroupKind, Vm
 from duenotice.domain.policy import Policy
-from duenotice.domain.snapshot import take
+from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventRaised, VmsPut, VmsRemoved
+from duenotice.domain.transitions import EventRaised, OperationPerformed, Transition, VmsPut, VmsRemoved
 from duenotice.errors import Conflict, DuenoticeError, LookAt, NotFound, Refused
-from tests.unit.domain.build import NOW, SECOND, SEED, approve, do, evict, operate, started, tick
+from tests.unit.domain.build import (
+    NOW,
+    SECOND,
+    SEED,
+    approve,
+    do,
+    evict,
+    id_of,
+    listening,
+    operate,
+    started,
+    state_of,
+    tick,
+)
 
 JOBS = Group(GroupKind.SCALE_SET, "jobs", 3, 2, terminate_notice=420, addresses="10.1.0.0/28", zone="1")
 QUIET = Group(GroupKind.SCALE_SET, "quiet", addresses="10.2.0.0/29")
@@ -195,6 +208,62 @@ class TestDeleteInstances:
         do(state, c.EnableScope("jobs_0"))
         do(state, c.DeleteInstances("jobs", ("jobs_0", "jobs_100"), SEED))
         assert (told(state), names(state)) == (["jobs_0"], ["jobs_0"])
+
+
+class TestReimage:
+    """M15: a user replaces the OS image of an instance."""
+
+    def reimaged(self, state: State, vm: str = "batch_0") -> list[Transition]:
+        return do(state, c.OperateVm(id_of(1), vm, EventType.REBOOT, reimage=True))
+
+    def wanted(self) -> State:
+        state = listening()
+        do(state, c.ChangeScaleSet("batch", SEED, os_image_notice=True))
+        return state
+
+    def test_it_is_told_like_a_reboot_of_its_user(self) -> None:
+        state = self.wanted()
+        (raised,) = self.reimaged(state)
+        assert isinstance(raised, EventRaised)
+        event = raised.event
+        assert (event.type, event.cause, event.source) == (EventType.REBOOT, Cause.REIMAGE, Source.USER)
+        assert event.not_before == NOW.after(900 * SECOND).at
+
+    def test_a_restart_beside_it_is_another_operation(self) -> None:
+        state = self.wanted()
+        self.reimaged(state)
+        operate(state, "batch_0", EventType.REBOOT, number=2)
+        with pytest.raises(Conflict, match="already has this operation under way"):
+            do(state, c.OperateVm(id_of(3), "batch_0", EventType.REBOOT, reimage=True))
+
+    def test_the_owners_word_on_restarts_does_not_count_for_it(self) -> None:
+        state = self.wanted()
+        do(state, c.SetEventsPolicy("scale-set/batch", EventsPolicy(user_initiated_reboot=True)))
+        self.reimaged(state)
+        assert state.events[id_of(1)].phase is Phase.SCHEDULED
+
+    @pytest.mark.parametrize("vm", ["batch_0", "alone", "web-0"])
+    def test_without_notification_it_is_done_at_once(self, vm: str) -> None:
+        assert self.reimaged(listening(), vm) == [OperationPerformed(vm, "reimage")]
+
+    def test_where_nobody_listens_it_is_done_at_once(self) -> None:
+        state = state_of()
+        do(state, c.ChangeScaleSet("batch", SEED, os_image_notice=True))
+        assert self.reimaged(state) == [OperationPerformed("batch_0", "reimage")]
+
+    def test_each_of_many_is_told(self) -> None:
+        state = self.wanted()
+        do(state, c.OperateInstances("batch", ("batch_0", "batch_1"), EventType.REBOOT, SEED, reimage=True))
+        assert {event.cause for event in state.events.values()} == {Cause.REIMAGE}
+        assert len(state.events) == 2
+
+    def test_the_notification_is_kept_until_it_is_turned_off(self) -> None:
+        state = self.wanted()
+        assert state.fleet.groups["scale-set/batch"].os_image_notice
+        assert do(state, c.ChangeScaleSet("batch", SEED, os_image_notice=True)) == []
+        assert take(restore(take(state))) == take(state)
+        do(state, c.ChangeScaleSet("batch", SEED, os_image_notice=False))
+        assert not state.fleet.groups["scale-set/batch"].os_image_notice
 
 
 class TestOperateInstances:

@@ -234,6 +234,11 @@ HOST = '[[hosts]]\nname = "host-1"\n'
             "availability_sets[1] \"web\".policy scheduled_events_api_version = '2020' is not known.",
             "Use one of 2017-03-01",
         ),
+        (
+            SET + 'vms = [{ name = "b", address = "10.1.0.1", policy = { all_instances_down = true } }]',
+            'availability_sets[1] "web".vms[1] "b" has a policy, which belongs to the whole set.',
+            "Write it at the set.",
+        ),
         (SERVICE + "policy = { all_instances_down = true }", "has an unknown key 'policy'.", "Known keys"),
         # networks
         (
@@ -256,10 +261,11 @@ def test_every_mistake_is_named_by_its_place_with_what_to_do(text: str, what: st
 def test_owners_say_what_they_approve_beforehand() -> None:
     policy = "policy = { user_initiated_reboot = true, all_instances_down = false }"
     wish = EventsPolicy(user_initiated_reboot=True, all_instances_down=False)
-    in_set = f'vms = [{{ name = "b", address = "10.1.0.1", {policy} }}]'
-    fleet = read_fleet("\n".join([VM, policy, SET, policy, in_set, SCALE_SET.replace("10.0.0.0", "10.2.0.0"), policy]))
+    in_service = f'vms = [{{ name = "b", address = "10.1.0.1", {policy} }}]'
+    scale_set = SCALE_SET.replace("10.0.0.0", "10.2.0.0")
+    fleet = read_fleet("\n".join([VM, policy, SET, policy, SERVICE, in_service, scale_set, policy]))
     assert [vm.events_policy for vm in fleet.vms[:3]] == [wish, wish, EventsPolicy()]
-    assert [group.events_policy for group in fleet.groups] == [wish, wish]
+    assert [group.events_policy for group in fleet.groups] == [wish, EventsPolicy(), wish]
 
 
 def test_who_says_nothing_takes_no_room() -> None:

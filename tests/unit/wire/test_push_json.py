@@ -21,18 +21,18 @@ from duenotice.wire.push_json import (
 )
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
-SITE = Site("westeurope", "shop-rg", "00000000-0000-0000-0000-000000000001")
+SITE = Site("westeurope", "Shop-RG", "00000000-0000-0000-0000-000000000001")
 EVENT = Event(
     "3DA1B9AA-5204-4335-8C33-C54E315DCFFE", EventType.FREEZE, Cause.LIVE_MIGRATION, "scale-set/batch/0",
     ("batch_1", "batch_2"), datetime(2026, 3, 1, 12, 15, tzinfo=UTC), 0, "Paused.", 5,
 )  # fmt: skip
-PARENT = f"/subscriptions/{SITE.subscription_id}/resourceGroups/shop-rg/providers/Microsoft.Compute"
+PARENT = f"/subscriptions/{SITE.subscription_id}/resourcegroups/shop-rg/providers/microsoft.compute"
 EVENT_ID = (
-    f"{PARENT}/virtualMachineScaleSets/batch/providers/microsoft.maintenance/scheduledevents/"
+    f"{PARENT}/virtualmachinescalesets/batch/providers/microsoft.maintenance/scheduledevents/"
     "3da1b9aa-5204-4335-8c33-c54e315dcffe"
 )
 PROPERTIES = {
-    "EventId": "3DA1B9AA-5204-4335-8C33-C54E315DCFFE",
+    "EventId": "3da1b9aa-5204-4335-8c33-c54e315dcffe",
     "EventStatus": "Scheduled",
     "EventType": "Freeze",
     "ResourceType": "VirtualMachine",
@@ -93,10 +93,10 @@ def test_each_phase_has_a_status_that_the_service_knows(phase: Phase, status: st
 @pytest.mark.parametrize(
     ("scope", "parent"),
     [
-        ("vm/db-0", "virtualMachines/db-0"),
-        ("set/web", "availabilitySets/web"),
-        ("scale-set/batch/3", "virtualMachineScaleSets/batch"),
-        ("service/shop", "cloudServices/shop"),
+        ("vm/db-0", "virtualmachines/db-0"),
+        ("set/web", "availabilitysets/web"),
+        ("scale-set/batch/3", "virtualmachinescalesets/batch"),
+        ("service/shop", "cloudservices/shop"),
     ],
 )
 def test_an_event_is_below_who_is_told_of_it(scope: str, parent: str) -> None:

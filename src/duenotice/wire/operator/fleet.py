@@ -35,7 +35,7 @@ class EventsPolicy(AnswerBody, frozen=True, omit_defaults=True):
 class Vm(AnswerBody, frozen=True):
     """A VM; `listens` says whether any VM of its scope asks for the document, `state` is its state.
 
-    `policy` is what it says itself about events; for the rest its group's counts.
+    `policy` is what it says itself about events; in an availability set or a scale set the group's counts.
     """
 
     name: str
@@ -64,7 +64,10 @@ class VmWithEvents(Vm, frozen=True):
 
 
 class Group(AnswerBody, frozen=True):
-    """A set, scale set or cloud service; `terminate_notice` in seconds, null when off; `vms` is how many it has."""
+    """A set, scale set or cloud service; `terminate_notice` in seconds, null when off; `vms` is how many it has.
+
+    `os_image_notice` says whether instances are told before their OS image is replaced.
+    """
 
     key: str
     kind: KindName
@@ -74,6 +77,7 @@ class Group(AnswerBody, frozen=True):
     terminate_notice: int | None
     vms: Count
     policy: EventsPolicy | None
+    os_image_notice: bool = False
 
 
 class Scaled(Raised, frozen=True, kw_only=True):
@@ -83,10 +87,24 @@ class Scaled(Raised, frozen=True, kw_only=True):
     removed: tuple[str, ...]
 
 
+class HealthReport(AnswerBody, frozen=True):
+    """What a VM says of a host, since when, and when it said so; `category` is one of Azure's, `more` what it added."""
+
+    name: str
+    vm: str
+    host: str
+    category: str
+    description: str
+    began_at: Moment
+    reported_at: Moment
+    more: dict[str, str]
+
+
 class Host(AnswerBody, frozen=True):
     """A physical machine; `vms` is how many run there, and `listening` how many of them would be told.
 
-    `away` is how many were moved away from it while it was drained, and are not back yet.
+    `away` is how many were moved away from it while it was drained, and are not back yet. `reported` are the categories
+    of the open reports of VMs about it; `reports` are the newest of these, where one host is asked for.
     """
 
     name: str
@@ -94,6 +112,8 @@ class Host(AnswerBody, frozen=True):
     vms: Count
     listening: Count = 0
     away: Count = 0
+    reported: tuple[str, ...] = ()
+    reports: tuple[HealthReport, ...] = ()
 
 
 class Site(AnswerBody, frozen=True):
@@ -182,7 +202,7 @@ class ScaleRequest(RequestBody, frozen=True):
 
 
 class PolicyRequest(RequestBody, frozen=True):
-    """The body that says what an owner wants; what is left out or null is left to the set, or off."""
+    """The body that says what an owner wants; what is left out or null is as usual."""
 
     user_initiated_reboot: bool | None = None
     user_initiated_redeploy: bool | None = None

@@ -1,6 +1,6 @@
 """The answers of the operator's API, each made from its domain value; the only place where that happens."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ from msgspec import structs
 from duenotice.clock import Instant, later, seconds
 from duenotice.domain import event as e
 from duenotice.domain import fleet as f
+from duenotice.domain import health_report as h
 from duenotice.domain import maintenance as m
 from duenotice.domain import preview, windowed
 from duenotice.domain import subscription as u
@@ -19,7 +20,7 @@ from duenotice.domain.scope import scope_of
 from duenotice.domain.session import session_id
 from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.events import Event, Life
-from duenotice.wire.operator.fleet import EventsPolicy, Group, Host, Site, Vm, VmWithEvents
+from duenotice.wire.operator.fleet import EventsPolicy, Group, HealthReport, Host, Site, Vm, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
@@ -163,12 +164,32 @@ def group(group: f.Group, vms: int) -> Group:
         terminate_notice=group.terminate_notice,
         vms=vms,
         policy=events_policy(group.events_policy),
+        os_image_notice=group.os_image_notice,
     )
 
 
-def host(host: f.Host, vms: int, listening: int, away: int) -> Host:
-    """With how many VMs run there, listen, and are away from it, which the host itself does not know."""
-    return Host(host.name, host.condition.value, vms, listening, away)
+def host(host: f.Host, vms: int, listening: int, away: int, reports: Sequence[h.HealthReport], shown: int) -> Host:
+    """With how many VMs run there, listen, and are away from it, which the host itself does not know.
+
+    Of its open reports all are told in a word, and the newest are shown.
+    """
+    said = tuple(dict.fromkeys(report.category for report in reports))
+    newest = tuple(health_report(report) for report in reversed(reports[max(0, len(reports) - shown) :]))
+    return Host(host.name, host.condition.value, vms, listening, away, said, newest)
+
+
+def health_report(report: h.HealthReport) -> HealthReport:
+    """What a VM has said of a host."""
+    return HealthReport(
+        report.name,
+        report.vm,
+        report.host,
+        report.category,
+        report.description,
+        whole_second(report.began),
+        whole_second(report.at),
+        dict(report.more),
+    )
 
 
 def site(site: f.Site) -> Site:
@@ -327,6 +348,8 @@ def _details(change: t.Transition) -> Details:
             return Details(event=event(moved), from_scope=from_scope)
         case t.EventRaised(shown) | t.EventNarrowed(shown) | t.EventPostponed(shown) | t.EventStarted(shown):
             return Details(event=event(shown))
+        case t.HealthReported(report):
+            return Details(report=health_report(report))
         case t.VmsPut(vms):
             return Details(names=tuple(vm.name for vm in vms))
         case t.VmsRemoved(names):

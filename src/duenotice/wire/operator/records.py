@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.wire.operator.events import Event
-from duenotice.wire.operator.fleet import EventsPolicy
+from duenotice.wire.operator.fleet import EventsPolicy, HealthReport
 from duenotice.wire.operator.maintenances import Maintenance
 from duenotice.wire.operator.service import Token
 from duenotice.wire.operator.subscriptions import SetAside, Subscription
@@ -43,6 +43,7 @@ class DeclaredGroup(Declared, frozen=True):
     spot: bool | None = None
     zone: str | None = None
     events_policy: EventsPolicy | None = None
+    os_image_notice: bool | None = None
 
 
 class ClockMark(Struct, frozen=True, gc=False, array_like=True):
@@ -100,6 +101,7 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     trouble: str | None = None
     set_aside: tuple[SetAside, ...] | None = None
     claim: str | None = None
+    report: HealthReport | None = None
 
 
 class Record(AnswerBody, frozen=True):
