@@ -14,7 +14,7 @@ ENDPOINT = urlsplit(os.environ.get("DUENOTICE_METADATA_ENDPOINT", "http://169.25
 PEERS_READY, WORK_DONE = os.environ.get("TEST_PEERS_READY"), os.environ.get("TEST_WORK_DONE")
 HOW = sys.argv[1] if len(sys.argv) > 1 else ""
 VERSION = {"version": "2017-08-01", "preview": "2017-03-01"}.get(HOW, "2020-07-01")
-NAME = socket.gethostname() if HOW == "hostname" else os.environ.get("TEST_VM", "web-0")
+NAME = socket.gethostname() if HOW == "hostname" else os.environ.get("TEST_VM", "me")
 ME = ("_" if HOW == "preview" else "") + NAME
 INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(HOW, 0.2)
 TIMEOUT = 1.0
