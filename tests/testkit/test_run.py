@@ -287,8 +287,44 @@ def test_where_no_network_can_be_made_it_goes_by_proxy_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "mode", "word"),
+    [
+        ("#!/bin/sh\n", 0o644, "agent is not executable."),
+        ("#!/no/such\n", 0o755, "agent cannot be run: /no/such, which its first line names, is not there."),
+        ("#!/bin/sh\r\n", 0o755, "agent end with CR LF."),
+        ("#!\x1b[2J\n", 0o755, "cannot be run: \\u001b[2J, which"),
+        (None, 0o755, "agent is a directory, not a program."),
+    ],
+)
+def test_a_program_that_the_system_would_not_run_is_refused_with_the_reason(
+    text: str | None, mode: int, word: str, tmp_path: Path
+) -> None:
+    """The system says of most of these only that there is no such file."""
+    file = tmp_path / "agent"
+    file.mkdir() if text is None else file.write_bytes(text.encode())
+    file.chmod(mode)
+    done = duenotice(None, "run", "--", str(file))
+    assert (done.code, word in done.err, " hint: " in done.err) == (2, True, True), done.err
+
+
+def test_a_program_that_is_here_and_not_in_the_path_is_named_as_it_must_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first mistake of those who try their own script."""
+    monkeypatch.chdir(tmp_path)
+    Path("agent").write_text("#!/bin/sh\n")
+    Path("agent").chmod(0o755)
+    done = duenotice(None, "run", "--", "agent")
+    assert (done.code, done.err) == (
+        2,
+        "error: There is no program agent in PATH, but here is such a file.\n hint: Write ./agent.\n",
+    )
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "word"),
     [
+        (("run", "--", ""), 2, "There is no program without a name."),
         (("run", "--", "/nowhere/agent"), 2, "There is no program /nowhere/agent."),
         (("run",), 2, "Missing argument"),
         (("run", "--scenario", "spot-evition", "--", "true"), 3, "Did you mean"),
