@@ -204,7 +204,7 @@ def test(env: Environment) -> None:
     shutil.copy(ROOT / "examples/clients/client.py", env.work / "my-agent")
     line = [
         "--scenario",
-        "reboot",
+        "own-events",
         "--notice",
         "5s",
         "--report",

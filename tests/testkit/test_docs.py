@@ -47,7 +47,7 @@ def test_what_run_prints_is_quoted_word_for_word(page: str) -> None:
     quoted = re.findall(r"^ ?[0-9]+/[0-9]+ [a-z-]+: .*", page, re.MULTILINE)
     assert quoted and [line for line in quoted if line not in trials] == []
     rules = {(rule.id, str(rule.severity), rule.sentence) for rule in RULES}
-    rows = re.findall(r"^[✓✗·]  (\S+) +(\S+)  +(?:passed|failed|not tried) +(.*)", page, re.MULTILINE)
+    rows = re.findall(r"^[✓✗·!]  (\S+) +(\S+)  +(?:passed|warned|failed|not tried) +(.*)", page, re.MULTILINE)
     assert rows and [row for row in rows if row not in rules] == []
 
 
