@@ -11,7 +11,7 @@ from duenotice.testkit.trials import TRIALS
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.verdict import NOT_TRIED, Verdict, judge
 from tests.testkit.little_clients import DIE, IN_EVERY_RULE, RIGHT, WRONG, judged, trials_about
-from tests.testkit.record import TRANSCRIPTS
+from tests.testkit.record import AT_ONCE, TRANSCRIPTS
 from tests.testkit.transcript import decode, encode, read
 
 pytestmark = pytest.mark.serial  # they poll in real time
@@ -38,9 +38,9 @@ def daily(tmp_path_factory: pytest.TempPathFactory) -> Daily:
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
-    """All clients at once: they hardly do anything but wait."""
+    """All clients, some at once: they hardly do anything but wait, but each starts a Python for each of its ends."""
     folder, hows = tmp_path_factory.mktemp("clients"), [*RIGHT, *WRONG]
-    with ThreadPoolExecutor(len(hows)) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return {how: pool.submit(judged, folder / how, how, TRIALS) for how in hows}
 
 

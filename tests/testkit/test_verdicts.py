@@ -164,6 +164,24 @@ def test_a_verdict_says_when_no_own_event_was_handled(lines: list[Line], remark:
     assert [words.startswith(remark) for words in found] == [True] * bool(remark)
 
 
+ENDS, CRASHES = {"exit_code": 0}, {"exit_code": 1}
+
+
+@pytest.mark.parametrize(
+    ("lines", "needs_a_loop"),
+    [
+        ([get(0, A), {"at": 1} | ENDS, get(2, A), {"at": 3} | ENDS, get(4, A)], True),
+        ([get(0, A), {"at": 1} | ENDS, get(2, A), {"at": 3} | CRASHES, get(4, A)], False),
+        ([get(0, A), {"at": 1} | ENDS, get(2, A), get(3, A), {"at": 4} | ENDS, get(5, A), get(6, A)], False),
+        ([get(0, A), {"at": 1} | ENDS, get(2, A)], False),
+    ],
+)
+def test_a_program_that_a_timer_calls_is_told_to_put_a_loop_around_it(lines: list[Line], needs_a_loop: bool) -> None:
+    """It asks once and ends well, each time it is started; once alone says nothing."""
+    found = judge(evidence(raised("A"), *lines, ended=7)).remarks
+    assert any("a timer calls" in words for words in found) is needs_a_loop
+
+
 @pytest.mark.parametrize(
     ("rule", "lines", "why"),
     [

@@ -57,8 +57,14 @@ def test_the_summary_of_the_job_is_the_table_that_run_wrote(tmp_path: Path) -> N
     program.chmod(0o755)
     for table in ("| first |", "", "| last |"):
         environment = {
-            "PATH": "/usr/bin:/bin", "RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": str(summary),
-            "GITHUB_OUTPUT": "/dev/null", "REPORT": "junit.xml", "OPTIONS": "", "SCENARIO": "", "PROGRAM": "true",
+            "PATH": "/usr/bin:/bin",
+            "RUNNER_TEMP": str(tmp_path),
+            "GITHUB_STEP_SUMMARY": str(summary),
+            "GITHUB_OUTPUT": "/dev/null",
+            "REPORT": "junit.xml",
+            "OPTIONS": "",
+            "SCENARIO": "",
+            "PROGRAM": "true",
             "TABLE": table,
         }
         for step in STEPS[1:]:

@@ -97,7 +97,6 @@ class Guide(ClientWatch):
 
     def remove(self, vm: str, event_type: EventType) -> RaisedEvent:
         """Let a VM be evicted or deleted."""
-        self._emulator.submit(c.EnableScope(self.vm))
         handle, since = self.kit.vm(vm), monotonic()
         event = handle.preempt() if event_type is EventType.PREEMPT else handle.terminate()
         return self._noted(event, since)

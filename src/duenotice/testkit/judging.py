@@ -127,6 +127,7 @@ def _judged_program(program: Program, emulator: Emulator, plan: Plan, tell: Tell
 def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience: float | None = None) -> Verdict:
     vm = vm_of(plan)
     guide = Guide(emulator, vm, (PEER, NEIGHBOUR), plan.tempo, client, plan.peers_ready)
+    guide.tell = tell
     _watch_work(emulator, plan.work_done, guide.notes)
     begun = monotonic()
     try:
@@ -195,7 +196,8 @@ def _emulator(plan: Plan, metadata_socket: socket.socket | None = None, **settin
         raise Misconfigured(f"{vm!r} is not a name for a VM.", hint="Use letters, digits, dot and dash.")
     settings |= {"fault_seconds": plan.tempo.slow} | dict(plan.quirks)
     if plan.scenario is None:
-        settings = {"first_answer_delay": plan.tempo.late} | settings
+        # The VM stays until the guide says what became of it, however slow this machine is.
+        settings = {"first_answer_delay": plan.tempo.late, "removal_lasts": 1e9} | settings
         with Emulator(metadata_socket, default_vm=vm, **settings) as emulator:
             emulator.apply(FLEET.format(vm=vm, peer=PEER, neighbour=NEIGHBOUR))
             yield emulator

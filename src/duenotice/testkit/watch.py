@@ -11,6 +11,9 @@ from duenotice.testkit.verdicts.evidence import Ending, GuideNotes, Tempo, appro
 from duenotice.wire.api_versions import BY_NAME
 
 LOOK_SECONDS = 0.02
+QUIET_SECONDS = 10.0
+"""After this time somebody who waits wants to hear for what."""
+
 MOST_IN_VAIN = 1
 """How often we go on after waiting for nothing: each time costs the full patience."""
 
@@ -39,6 +42,8 @@ class ClientWatch:
         self.tempo = tempo
         self.notes = GuideNotes()
         self.is_lost = False
+        self.tell: Callable[[str], object] = lambda _: None
+        """Is told of what takes long."""
         self._overheard = overheard
         self._client = client
         self._is_noted = False
@@ -79,8 +84,12 @@ class ClientWatch:
         """Wait until it asks for the first time since it was started; starting may take it longer than asking again."""
         seconds = seconds or 2 * self.tempo.patience
         try:
-            if self._until(lambda: bool(self.exchanges(since)), seconds):
+            if self._until(lambda: bool(self.exchanges(since)), min(QUIET_SECONDS, seconds)):
                 return
+            if seconds > QUIET_SECONDS:
+                self.tell(f"      Nothing has asked yet; there are {seconds:g} s for that.")
+                if self._until(lambda: bool(self.exchanges(since)), seconds - QUIET_SECONDS):
+                    return
         except TrialEnded as end:
             raise TourEnded(f"{end} before it asked") from None
         raise TourEnded(f"the client asked nothing in {seconds:g} s")

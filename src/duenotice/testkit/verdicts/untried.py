@@ -78,7 +78,14 @@ def remarks(evidence: Evidence) -> Iterator[str]:
     """What the reader of any verdict has to know, because no rule says it."""
     if not evidence.polls:
         yield f"Nothing else could be tried. {_why_nothing_asked(evidence)}"
-    elif not evidence.own:
+        return
+    codes = [ending.code for ending in evidence.notes.endings]
+    if len(codes) > 1 and not any(codes) and len(evidence.polls) <= len(codes) + 1:
+        yield (
+            "It asked once each time it was started, and ended with code 0. Put a loop around a program that a timer "
+            "calls: sh -c 'while ./it; do sleep 1; done'."
+        )
+    if not evidence.own:
         yield f"It read of no event of {evidence.vm}, so nothing was seen of how it handles one."
     elif not any(event_id in evidence.approved for event_id in evidence.own) and not farewells(evidence):
         yield (
