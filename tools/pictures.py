@@ -81,7 +81,7 @@ def main(folder: Path) -> None:
         agent.write_text(AGENT)
         agent.chmod(0o755)
         terminal(
-            folder / "terminal-run.svg", ("run", "--scenario", "reboot", "--scenario", "errors", "--", "./my-agent")
+            folder / "terminal-run.svg", ("run", "--scenario", "own-events", "--scenario", "errors", "--", "./my-agent")
         )
 
 

@@ -35,7 +35,7 @@ def test_my_handling(scheduled_events):
     with MetadataClient(scheduled_events.url) as client:
         (seen,) = client.document().events
         client.approve(seen)
-    assert event.approved_by == "vm"
+    assert event.approved_by == "me"
     scheduled_events.advance(minutes=15)
     assert event.status == "Completed"
 """
@@ -204,7 +204,7 @@ def test(env: Environment) -> None:
     shutil.copy(ROOT / "examples/clients/client.py", env.work / "my-agent")
     line = [
         "--scenario",
-        "reboot",
+        "own-events",
         "--notice",
         "5s",
         "--report",

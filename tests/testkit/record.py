@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from duenotice.testkit.trials import TRIALS
 from duenotice.testkit.verdicts.evidence import Evidence
-from duenotice.testkit.verdicts.verdict import NOT_TRIED, judge
-from tests.testkit.little_clients import DIE, RIGHT, WRONG, judged, trials_about, whole_tour
+from duenotice.testkit.verdicts.verdict import PASSED, judge
+from tests.testkit.little_clients import DIE, FROM_LIFE, RIGHT, WRONG, judged, trials_about
 from tests.testkit.transcript import Line, decode, encode, read, write
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
@@ -22,10 +23,10 @@ ABOUT = (
     "# What the rules say of each transcript; a rule that is not named has passed. tests/testkit/record.py writes it."
 )
 
-WHOLE_TOUR = {*RIGHT, *DIE, "alive", "comes-back", "crowding", "pace"}
+WHOLE_TOUR = {*RIGHT, *FROM_LIFE, *DIE, "alive", "comes-back", "crowding", "hangs", "newer", "pace"}
 """Whoever is recorded in all trials; the others are in those about the rule that they break."""
 
-AT_ONCE = 8
+AT_ONCE = 6
 GAP_SECONDS = 2.0
 """Polls that show nothing new are left out, but no silence becomes longer than this, half of the patience."""
 
@@ -39,9 +40,9 @@ def record(how: str) -> str:
     """Let a client run and keep what it did; why that was not possible, if it was not."""
     found: list[Evidence] = []
     with TemporaryDirectory() as folder:
-        trials = whole_tour(how) if how in WHOLE_TOUR else trials_about(how)
+        trials = TRIALS if how in WHOLE_TOUR else trials_about(how)
         verdict = judged(Path(folder) / "client", how, trials, found.append)
-    if (broken := {finding.rule.id for finding in verdict.failed}) != WRONG.get(how, set()):
+    if (broken := {finding.rule.id for finding in verdict.broken}) != WRONG.get(how, set()):
         return f"{how} broke {broken}, so it was not recorded: the machine is too busy, or a rule is wrong"
     text = with_short_ids(write(encode(found[0])))
     (TRANSCRIPTS / f"{how}.jsonl").write_text(write(cut_down(read(text))))
@@ -74,14 +75,12 @@ def is_repeated(before: Line, line: Line, after: Line) -> bool:
 
 
 def rules_about(lines: list[Line]) -> list[str]:
-    """What the rules say of a transcript: a line for each complaint, and for each reason why rules were not tried."""
+    """What the verdict on a transcript says, line by line, beside the rules that have passed in all their parts."""
     verdict = judge(decode(lines))
-    failed = [f"failed     {one.rule.id}: {words}" for one in verdict.failed for words in one.said]
-    reasons: dict[str, list[str]] = {}
-    for one in verdict.findings:
-        if one.outcome == NOT_TRIED:
-            reasons.setdefault(one.why or "because of what failed", []).append(one.rule.id)
-    return failed + [f"not tried  {why}: {' '.join(rules)}" for why, rules in reasons.items()]
+    broken = [f"{one.outcome:<10} {one.rule.id}: {words}" for one in verdict.broken for words in one.said]
+    left = [f"not tried  {why}: {' '.join(rules)}" for why, rules in verdict.not_tried.items()]
+    partly = [f"partly     {one.rule.id}: {one.why}" for one in verdict.findings if one.outcome == PASSED and one.why]
+    return [*broken, *left, *partly, *(f"remark     {words}" for words in verdict.remarks)]
 
 
 def section(how: str) -> str:
@@ -102,9 +101,9 @@ def main(arguments: list[str]) -> None:
     TRANSCRIPTS.mkdir(exist_ok=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         failed = [why for why in pool.map(record, hows) if why]
+    sys.stderr.writelines(f"{why}\n" for why in failed)
     TABLE.write_text("\n\n".join([ABOUT, *map(section, kept())]) + "\n")
-    if failed:
-        raise SystemExit("\n".join(failed))
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from duenotice.metadata_api.faults import FAULTS
+from duenotice.testing import ScheduledEvents
+from duenotice.testkit.judging import Plan, vm_of
+from duenotice.testkit.kit import DEFAULT_VM
 from duenotice.testkit.trials import TRIALS
 from duenotice.testkit.verdicts.rules import RULES
+from duenotice.wire.fleet_toml import read_fleet
 from tests.testkit.test_plugin import PLUGIN
 
 pytest_plugins = ["pytester"]
@@ -43,8 +47,17 @@ def test_what_run_prints_is_quoted_word_for_word(page: str) -> None:
     quoted = re.findall(r"^ ?[0-9]+/[0-9]+ [a-z-]+: .*", page, re.MULTILINE)
     assert quoted and [line for line in quoted if line not in trials] == []
     rules = {(rule.id, str(rule.severity), rule.sentence) for rule in RULES}
-    rows = re.findall(r"^[✓✗·]  (\S+) +(\S+)  +(?:passed|failed|not tried) +(.*)", page, re.MULTILINE)
+    rows = re.findall(r"^[✓✗·!]  (\S+) +(\S+)  +(?:passed|warned|failed|not tried) +(.*)", page, re.MULTILINE)
     assert rows and [row for row in rows if row not in rules] == []
+
+
+def test_a_vm_that_nobody_named_is_called_me_everywhere(scheduled_events: ScheduledEvents) -> None:
+    """In the fixture, in `run` and `check`, in the demo, and wherever the documents start `serve`."""
+    demo = read_fleet((ROOT / "src/duenotice/cli/demo-fleet.toml").read_text())
+    told = {name for page in (PAGE, README) for name in re.findall(r"--default-vm (\S+?)[\s`]", page)}
+    assert (scheduled_events.vm().name, vm_of(Plan()), told) == (DEFAULT_VM, DEFAULT_VM, {DEFAULT_VM})
+    assert DEFAULT_VM in [vm.name for vm in demo.vms]
+    assert f"called `{DEFAULT_VM}` unless `--vm` says otherwise" in PAGE
 
 
 def test_the_readme_knows_how_many_rules_there_are() -> None:

@@ -69,7 +69,7 @@ def is_there(pid: int) -> bool:
 
 def ours(folder: Path, *before: str, network: bool = False) -> list[str]:
     flags = ["--network"] if network else []
-    command = [sys.executable, "-m", "duenotice", "run", *flags, "--patience", "60s", "--scenario", "reboot", "--"]
+    command = [sys.executable, "-m", "duenotice", "run", *flags, "--patience", "60s", "--scenario", "own-events", "--"]
     return [*before, *command, sys.executable, str(folder.with_name("family.py")), str(folder)]
 
 
@@ -116,7 +116,7 @@ def name_of(pid: int) -> str:
 def test_nothing_is_left_of_a_run_that_ends(family: Path):
     """Also of a daemon, and of one that does not listen to SIGTERM."""
     program = (sys.executable, str(family.with_name("family.py")), str(family))
-    done = duenotice(None, "run", "--patience", "1s", "--scenario", "reboot", "--", *program, ASKS="once")
+    done = duenotice(None, "run", "--patience", "1s", "--scenario", "own-events", "--", *program, ASKS="once")
     assert done.code == 1, done
     assert len(pids(family)) == len(NAMES)
     assert not any(map(is_there, pids(family)))
@@ -126,7 +126,7 @@ def test_nothing_is_left_of_a_run_that_ends(family: Path):
 def test_how_the_program_ended_is_told(code: str, ended: int):
     """Its exit code, or the signal, as if it were ours alone."""
     program = [sys.executable, "-c", f"import os, signal, sys; {code}"]
-    done = duenotice(None, "run", "--patience", "2s", "--scenario", "reboot", "-o", "json", "--", *program)
+    done = duenotice(None, "run", "--patience", "2s", "--scenario", "own-events", "-o", "json", "--", *program)
     assert f'"exit_code": {ended}' in done.out, done
 
 
@@ -138,5 +138,5 @@ import os
 with open({str(seen)!r}, "w") as file:
     file.write(f"{{os.getsid(0) == os.getpid()}} {{sorted(os.listdir('/proc/self/fd'))}}")
 """
-    duenotice(None, "run", "--patience", "1s", "--scenario", "reboot", "--", sys.executable, "-c", code)
+    duenotice(None, "run", "--patience", "1s", "--scenario", "own-events", "--", sys.executable, "-c", code)
     assert seen.read_text() == "True ['0', '1', '2', '3', '4']"  # the file itself, and the folder that is listed

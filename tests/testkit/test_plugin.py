@@ -57,11 +57,11 @@ def test_a_client_is_tested_from_the_first_sight_to_the_end(suite: pytest.Pytest
             event = scheduled_events.vm().restart()
             assert event.status == "Scheduled"
             (seen,) = read(scheduled_events.url)["Events"]
-            assert (seen["EventId"], seen["EventType"], seen["Resources"]) == (event.id, "Reboot", ["vm"])
+            assert (seen["EventId"], seen["EventType"], seen["Resources"]) == (event.id, "Reboot", ["me"])
             approve(scheduled_events.url, seen["EventId"])
             assert scheduled_events.event.status == "Started"
             assert [approval.event_id for approval in scheduled_events.approvals] == [event.id]
-            assert event.approved_by == "vm"
+            assert event.approved_by == "me"
             scheduled_events.advance(minutes=15)
             assert scheduled_events.event.status == "Completed"
             assert [(one.method, one.status) for one in scheduled_events.requests] == [

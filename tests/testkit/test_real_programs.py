@@ -15,7 +15,7 @@ from duenotice.testkit.judging import Plan, run
 from duenotice.testkit.trials import Trial, chosen
 from duenotice.testkit.verdicts.evidence import Tempo
 from duenotice.testkit.verdicts.rules import RULES
-from duenotice.testkit.verdicts.verdict import FAILED, PASSED, Finding, Verdict
+from duenotice.testkit.verdicts.verdict import FAILED, PASSED, WARNED, Finding, Verdict
 from tests.agents.cluster import Cluster
 from tests.programs import UNPACKED, require_program, require_unpacked, skip_unless_ci
 
@@ -111,21 +111,24 @@ PROGRAMS = {
     "agent": Judged(
         agent,
         (
-            "reboot leader",
+            "own-events leader",
             "neighbour peers several cancelled started",
             "incarnation errors",
-            "empty-answer cut-answer late-answer neighbour-preempted preempt",
+            "empty-answer cut-answer late-answer neighbour-removed terminate preempt",
         ),
     ),
     "azure-events-az": Judged(
-        azure_events_az, ("reboot neighbour leader", "several started errors", "incarnation empty-answer late-answer")
+        azure_events_az,
+        ("own-events neighbour leader", "several started errors", "incarnation empty-answer late-answer"),
     ),
-    "azure-events-az, alone": Judged(azure_events_az_alone, ("reboot leader",)),
-    "azure-events": Judged(azure_events, ("reboot neighbour leader", "incarnation started empty-answer")),
+    "azure-events-az, alone": Judged(azure_events_az_alone, ("own-events leader",)),
+    "azure-events": Judged(azure_events, ("own-events neighbour leader", "incarnation started empty-answer")),
     "dask-cloudprovider": Judged(
-        dask, ("started errors empty-answer late-answer", "cut-answer neighbour-preempted preempt")
+        dask, ("started errors empty-answer late-answer", "cut-answer neighbour-removed terminate preempt")
     ),
-    "ai4s.jobq": Judged(jobq, ("reboot started errors", "empty-answer cut-answer", "late-answer neighbour-preempted")),
+    "ai4s.jobq": Judged(
+        jobq, ("own-events started errors", "empty-answer cut-answer", "late-answer neighbour-removed")
+    ),
 }
 
 
@@ -139,7 +142,7 @@ class Found(NamedTuple):
         """What speaks against a program."""
         said: dict[str, list[str]] = {}
         for finding in self.findings:
-            if finding.outcome == FAILED:
+            if finding.outcome in (FAILED, WARNED):
                 said.setdefault(finding.rule.id, []).extend(finding.said)
         return said
 

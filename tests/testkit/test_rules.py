@@ -12,7 +12,7 @@ from duenotice.testkit.verdicts.evidence import PREVIEW
 from duenotice.testkit.verdicts.rules import BY_ID, RULES
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, judge
 from tests.testkit.rows import approving, polling, stopping
-from tests.testkit.rows.lines import Row, evidence, get, post
+from tests.testkit.rows.lines import OF_USER, A, Row, duty, evidence, get, post, raised
 from tests.testkit.rows.polling import burst
 from tests.testkit.transcript import Line
 
@@ -36,15 +36,29 @@ def test_every_rule_has_rows_that_break_it_and_rows_that_keep_it() -> None:
 UNTRIED = [
     ("asks", "errors", [], {"tries": "errors"}, "nothing asked"),
     ("peers", "peers", [get(0)], {"tries": "peers"}, "needs --peers-ready FILE"),
-    ("peers, which can be told", "peers", [get(0)], {"tries": "peers", "has_peers_file": True}, "it never approves"),
+    ("peers, which can be told", "peers", [get(0)], {"tries": "peers", "has_peers_file": True}, "it approved nothing"),
     ("work", "work", [get(0)], {"tries": "work"}, "needs --work-done FILE"),
-    ("work, which can be told", "work", [get(0)], {"tries": "work", "has_work_file": True}, "it never approves"),
+    ("work, which can be told", "work", [get(0)], {"tries": "work", "has_work_file": True}, "it approved nothing"),
     ("no trial", "errors", [get(0)], {}, "no trial of it was chosen"),
     ("a trial that did not come to it", "errors", [get(0)], {"tries": "errors"}, ""),
     ("approvals of others", "leader", [get(0), post(1, "A")], {"tries": "leader"}, ""),
-    ("no approvals", "leader", [get(0)], {"tries": "leader"}, "it never approves"),
-    ("any tour tries this", "understood", [get(0)], {}, "it never approves"),
+    ("no approvals", "leader", [get(0)], {"tries": "leader"}, "it approved nothing"),
+    ("any tour tries this", "understood", [get(0)], {}, "it approved nothing"),
     ("and this", "pace", [get(0)], {"ended": 1}, ""),
+    (
+        "two events at once, of a kind that it does not approve",
+        "every-event",
+        [raised("U", source="user"), raised("A"), get(0, OF_USER, A), post(1, "A"), duty(2, "every-event", "U")],
+        {"tries": "every-event"},
+        "it approved no event of such a kind",
+    ),
+    (
+        "two events at once, of a kind that it approves",
+        "every-event",
+        [raised("A"), raised("B"), get(0, A), post(1, "A"), duty(2, "every-event", "A", "B")],
+        {"tries": "every-event"},
+        "",
+    ),
     ("no header needed", "header", [get(0, version=PREVIEW)], {}, "its api-version needs none"),
 ]
 
@@ -73,9 +87,11 @@ def test_a_rule_that_applies_and_was_not_tried_is_no_pass_unless_that_is_allowed
 def test_a_broken_rule_may_be_the_reason_why_others_were_not_tried_but_a_warning_is_none() -> None:
     """One complaint is enough, and a client that asks too often can still be tried."""
     broken = judge(evidence(get(0, header="no"), get(1), ended=2, tries="errors")).failed
-    warned = judge(evidence(*burst(10, 1.999), ended=2, tries="errors")).failed
+    warned = judge(evidence(*burst(10, 1.999), ended=2, tries="errors")).broken
     assert [finding.rule.id for finding in broken] == ["header"]
+    strict = judge(evidence(*burst(10, 1.999), ended=2, tries="errors"), strict=True).broken
     assert [finding.rule.id for finding in warned] == ["crowding", "tour"]
+    assert [finding.rule.id for finding in strict] == ["crowding", "tour"]
 
 
 def test_a_tour_that_ended_early_says_why() -> None:

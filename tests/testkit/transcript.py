@@ -44,6 +44,7 @@ def encode(evidence: Evidence) -> list[Line]:
         "has_peers_file": notes.has_peers_file,
         "has_work_file": notes.work is not None,
         "tour_ended": notes.ended,
+        "ends_unseen": notes.ends_unseen,
     }
     requests = (_request(one, head["version"], notes.work or {}) for one in evidence.exchanges)
     rest = [*requests, *_happenings(evidence), *_notes(evidence)]
@@ -58,6 +59,7 @@ def decode(lines: Iterable[Line]) -> Evidence:
         ended=head.get("tour_ended", ""),
         tries=frozenset(head.get("tries", "").split()),
         has_peers_file=head.get("has_peers_file", False),
+        ends_unseen=head.get("ends_unseen", False),
         work={} if head.get("has_work_file") else None,
     )
     exchanges = [_exchange(line, head) for line in rest if "request" in line]
@@ -141,7 +143,8 @@ def _happenings(evidence: Evidence) -> Iterator[Line]:
     for at, record in evidence.happened:
         match record.transition:
             case t.EventRaised(event):
-                yield {"at": at, "raised": event.id, "vms": list(event.resources), "source": event.source.value}
+                kind = {"type": event.type.value, "source": event.source.value}
+                yield {"at": at, "raised": event.id, "vms": list(event.resources), **kind}
             case t.EventCompleted(event_id):
                 yield {"at": at, "completed": event_id}
             case t.EventFailed(event_id):
@@ -152,9 +155,9 @@ def _happenings(evidence: Evidence) -> Iterator[Line]:
 
 def _transition(line: Line) -> t.Transition | None:
     match line:
-        case {"raised": event_id, "vms": vms, "source": source}:
+        case {"raised": event_id, "vms": vms, "type": kind, "source": source}:
             cause = Cause.USER if Source(source) is Source.USER else Cause.MAINTENANCE
-            return t.EventRaised(Event(event_id, EventType.REBOOT, cause, "scope", tuple(vms), AT, notice_ends=0))
+            return t.EventRaised(Event(event_id, EventType(kind), cause, "scope", tuple(vms), AT, notice_ends=0))
     return next((end(line[word]) for word, end in ENDS.items() if word in line), None)
 
 
@@ -197,4 +200,4 @@ def _bytes(value: Any) -> bytes:
 
 
 def _rounded(line: Line) -> Line:
-    return {key: round(value, 3) if isinstance(value, float) else value for key, value in line.items()}
+    return {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}

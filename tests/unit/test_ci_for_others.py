@@ -42,9 +42,34 @@ def test_each_step_of_a_composite_action_names_its_shell() -> None:
 
 def test_the_command_knows_the_options_that_are_used() -> None:
     known = {flag for option in run.params if isinstance(option, Option) for flag in option.opts}
-    (line,) = re.findall(r"duenotice\" run (.*) -- ", STEPS[1]["run"])
+    (line,) = re.findall(r"duenotice\" run (.*) -- ", STEPS[1]["run"], re.DOTALL)
     (other,) = re.findall(r"duenotice run (.*) -- ", JOB["script"][1])
     assert set(re.findall(r"(?<!\S)--?[a-z-]+", f"{line} {other} --scenario")) <= known
+
+
+def test_the_summary_of_the_job_is_the_table_that_run_wrote(tmp_path: Path) -> None:
+    """Nothing of an earlier run of the action, and nothing when the program could not be run at all."""
+    program, summary = tmp_path / "duenotice" / "bin" / "duenotice", tmp_path / "summary"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        '#!/bin/sh\n[ "$TABLE" ] || exit 2\nfor it; do case $it in *.md) echo "$TABLE" >"$it" ;; esac; done\n'
+    )
+    program.chmod(0o755)
+    for table in ("| first |", "", "| last |"):
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "RUNNER_TEMP": str(tmp_path),
+            "GITHUB_STEP_SUMMARY": str(summary),
+            "GITHUB_OUTPUT": "/dev/null",
+            "REPORT": "junit.xml",
+            "OPTIONS": "",
+            "SCENARIO": "",
+            "PROGRAM": "true",
+            "TABLE": table,
+        }
+        for step in STEPS[1:]:
+            subprocess.run(["bash", "-c", step["run"]], env=environment, check=False, cwd=tmp_path)
+    assert summary.read_text() == "| first |\n| last |\n"
 
 
 def test_the_report_is_junit_and_is_kept_when_the_program_failed() -> None:

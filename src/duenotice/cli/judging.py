@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from duenotice.testkit.verdicts.evidence import Tempo
     from duenotice.testkit.verdicts.verdict import Verdict
 
-FORMS = ("table", "json", "junit", "github")
+FORMS = ("table", "json", "junit", "github", "markdown")
 
 
 Quirks = Mapping[str, float | bool | str]
@@ -82,9 +82,10 @@ _OPTIONS = (
     click.option("-o", "--output", type=click.Choice(FORMS), default="table", help="How to print.  [default: table]"),
     click.option(
         "--report",
+        "reports",
+        multiple=True,
         metavar="FILE",
-        default="",
-        help="Also write the verdict to this file; .xml gives JUnit, other names JSON.",
+        help="Also write the verdict to this file; .xml gives JUnit, .md a table in Markdown, other names JSON.",
     ),
     click.option("--strict", is_flag=True, help="Count warnings as errors."),
     click.option("--allow-untried", is_flag=True, help="Pass also when the tour ended before all rules were tried."),
@@ -98,7 +99,9 @@ _OPTIONS = (
 @_judges
 @click.option("--network", is_flag=True, help="Let the program reach other networks (needs slirp4netns).")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(program: Sequence[str], network: bool, output: str, report: str, **options: Unpack[JudgingOptions]) -> None:
+def run(
+    program: Sequence[str], network: bool, output: str, reports: Sequence[str], **options: Unpack[JudgingOptions]
+) -> None:
     """Run a program where 169.254.169.254 is ours, lead it through maintenance, and say how it behaved.
 
     The program is unchanged and needs no privileges: duenotice run -- ./my-agent --its-flags. It can reach
@@ -110,7 +113,7 @@ def run(program: Sequence[str], network: bool, output: str, report: str, **optio
     """
     from duenotice.testkit.judging import run as run_it
 
-    _end(run_it(program, _plan(options), network, tell), output, report)
+    _end(run_it(program, _plan(options), network, tell), output, reports)
 
 
 @click.command(epilog="Example: duenotice check --metadata-listen 127.0.0.1:16925")
@@ -123,7 +126,7 @@ def run(program: Sequence[str], network: bool, output: str, report: str, **optio
     help="The address that the client asks.",
 )
 @click.option("--for", "span", metavar="SPAN", default="5m", help="The longest time for everything.  [default: 5m]")
-def check(listen: str, span: str, output: str, report: str, **options: Unpack[JudgingOptions]) -> None:
+def check(listen: str, span: str, output: str, reports: Sequence[str], **options: Unpack[JudgingOptions]) -> None:
     """Wait for a client that you start yourself, lead it through maintenance, and say how it behaved.
 
     Exit codes are those of `duenotice run`.
@@ -131,7 +134,7 @@ def check(listen: str, span: str, output: str, report: str, **options: Unpack[Ju
     from duenotice.testkit.judging import check as check_it
     from duenotice.wire.duration import parse_duration
 
-    _end(check_it(listen, _plan(options), parse_duration(span), tell), output, report)
+    _end(check_it(listen, _plan(options), parse_duration(span), tell), output, reports)
 
 
 def _plan(asked: JudgingOptions) -> "Plan":
@@ -202,8 +205,8 @@ def _fresh(name: str) -> Path | None:
     return Path(name)
 
 
-def _end(verdict: "Verdict", output: str, report: str) -> None:
-    from duenotice.testkit.verdicts.report import REPORTS
+def _end(verdict: "Verdict", output: str, reports: Sequence[str]) -> None:
+    from duenotice.testkit.verdicts.report import BY_SUFFIX, REPORTS
 
     if output == "table":
         from duenotice.cli.verdict_views import show_verdict
@@ -211,21 +214,24 @@ def _end(verdict: "Verdict", output: str, report: str) -> None:
         show_verdict(verdict)
     else:
         say(REPORTS[output](verdict), nl=False)
-    if report:
-        _write(Path(report), REPORTS["junit" if report.endswith(".xml") else "json"](verdict))
+    for report in map(Path, reports):
+        _write(report, REPORTS[BY_SUFFIX.get(report.suffix, "json")](verdict))
     if not verdict.passes:
         raise _failure(verdict)
 
 
 def _failure(verdict: "Verdict") -> Failed:
+    from duenotice.testkit.verdicts.said import counted
+
     failed = {finding.rule.id: finding for finding in verdict.failed}
     if "asks" in failed:
         said = failed["asks"].said[0]
         return Failed(f"{said[0].upper()}{said[1:]}.", hint=failed["asks"].rule.fix)
     if list(failed) == ["tour"]:
         return Failed(f"No rule was broken, but {'; '.join(failed['tour'].said)}.", hint=failed["tour"].rule.fix)
-    count = "1 rule" if len(failed) == 1 else f"{len(failed)} rules"
-    return Failed(f"The client broke {count}: {', '.join(failed)}.", hint="See FIX for what to do.")
+    return Failed(
+        f"The client broke {counted(len(failed), 'rule')}: {', '.join(failed)}.", hint="See FIX for what to do."
+    )
 
 
 def _write(file: Path, text: str) -> None:

@@ -19,11 +19,12 @@ from duenotice.scenarios import progress as p
 from duenotice.scenarios.roles import needs_of
 from duenotice.scenarios.scenario import Scenario
 from duenotice.testkit.verdicts import verdict as v
+from duenotice.testkit.verdicts.report import worth_a_line
 from duenotice.wire.duration import span
 
 _LINE = "%H:%M:%S"
 Show = Callable[[p.Progress], None]
-_LOOKS = {v.PASSED: ("✓", "green"), v.FAILED: ("✗", "bold red")}
+_LOOKS = {v.PASSED: ("✓", "green"), v.WARNED: ("!", "yellow"), v.FAILED: ("✗", "bold red")}
 
 
 def scenario_json(scenario: Scenario) -> dict[str, object]:
@@ -150,24 +151,23 @@ def show_verdict(verdict: v.Verdict) -> None:
     rules = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for title in ("", "RULE", "SEVERITY", "OUTCOME", "WHAT"):
         rules.add_column(title, no_wrap=title != "WHAT", overflow="fold")
-    for finding in verdict.findings:
-        rules.add_row(*_finding_row(finding, bool(verdict.seen["polls"])))
-    parts: list[RenderableType] = [rules, "", _seen(verdict)]
-    if verdict.failed:
-        parts += ["", *(_fix(finding) for finding in verdict.failed)]
+    for finding in worth_a_line(verdict):
+        rules.add_row(*_finding_row(finding))
+    parts: list[RenderableType] = [rules, "", _seen(verdict), *(Text(remark, "yellow") for remark in verdict.remarks)]
+    if verdict.broken:
+        parts += ["", *(_fix(finding) for finding in verdict.broken)]
     tables.write(Group(*parts))
 
 
-def _finding_row(finding: v.Finding, has_asked: bool) -> tuple[Text, ...]:
-    """One line of the table; if nothing asked, that is said once, not for every rule."""
+def _finding_row(finding: v.Finding) -> tuple[Text, ...]:
     mark, style = _LOOKS.get(finding.outcome, ("·", "dim"))
     rule, what = finding.rule, Text(finding.rule.sentence)
-    if finding.outcome == v.NOT_TRIED and has_asked:
-        what.append(f"\n{finding.why or 'the tour did not get to it'}", "dim")
+    if finding.why or finding.outcome == v.NOT_TRIED:
+        what.append(f"\n{finding.why or v.NOT_REACHED}", "dim")
     for word in finding.said[:3]:
-        what.append(f"\n{word}", "red")
+        what.append(f"\n{word}", style)
     if len(finding.said) > 3:
-        what.append(f"\nand {len(finding.said) - 3} more", "red")
+        what.append(f"\nand {len(finding.said) - 3} more", style)
     return Text(mark, style), Text(rule.id, "bold"), Text(rule.severity), Text(finding.outcome, style), what
 
 
@@ -178,7 +178,7 @@ def _seen(verdict: v.Verdict) -> Text:
     refused = f", {seen['approvals_not_taken']} not taken" if seen["approvals_not_taken"] else ""
     return Text(
         f"{seen['polls']} polls in {seen['seconds']} s{pace}; "
-        f"{seen['events']} events shown, {seen['approvals']} approvals{refused}.",
+        f"{seen['events']} events shown, {seen['own_events']} of them its own; {seen['approvals']} approvals{refused}.",
         "dim",
     )
 

@@ -16,10 +16,22 @@ from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.kit import FOREVER, RaisedEvent, ScheduledEvents
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Duty, FaultWindow, Tempo, document_of
+from duenotice.testkit.verdicts.evidence import Duty, FaultWindow, Kind, Tempo, document_of
 from duenotice.testkit.watch import LOOK_SECONDS, Client, ClientWatch, TrialEnded
 
 GONE = "gone"
+KINDS = (
+    Kind(EventType.REBOOT, Source.PLATFORM),
+    Kind(EventType.REBOOT, Source.USER),
+    Kind(EventType.FREEZE, Source.PLATFORM),
+    Kind(EventType.REDEPLOY, Source.PLATFORM),
+    Kind(EventType.REDEPLOY, Source.USER),
+)
+"""The kinds of events after which a VM is still there."""
+
+REMOVALS = (EventType.TERMINATE, EventType.PREEMPT)
+"""The others, in this order: a VM that is evicted is a spot VM, and those never get Terminate (G05)."""
+
 _CAUSES = {Source.PLATFORM: Cause.MAINTENANCE, Source.USER: Cause.USER}
 
 
@@ -40,10 +52,13 @@ class Guide(ClientWatch):
         self.kit = ScheduledEvents(emulator)
         self.vm, self.peer, self.neighbour = vm, *peers
         self.notes.has_peers_file = peers_file is not None
+        self.notes.ends_unseen = client.start_again is None
         self.peers_file = peers_file
         self._emulator = emulator
+        self.may_have_ended = False
+        """Whether it was silent when it was right to end, and nobody could see whether it did."""
         self._born: dict[str, float] = {}
-        self._sources: dict[str, Source] = {}
+        self._kinds: dict[str, Kind] = {}
 
     def lead(self, trial: Callable[["Guide"], None]) -> str:
         """Lead it through a trial.
@@ -68,18 +83,34 @@ class Guide(ClientWatch):
             if live is not None and live.phase is Phase.SCHEDULED:
                 event.cancel()
             elif live is not None:
-                event.finish()
+                self._end(event)
 
     # What happens
 
-    def reboot(self, *vms: str, source: Source | None = None) -> RaisedEvent:
-        """Schedule a Reboot of some VMs, or of ours; by the platform and by its user in turn, unless given."""
-        source = source or self._next_source()
-        return self._raise(c.ScheduleEvent(new_id(), EventType.REBOOT, vms or (self.vm,), cause=_CAUSES[source]))
+    def raise_one(self, kind: Kind | None = None, hits: tuple[str, ...] = ()) -> RaisedEvent:
+        """Schedule an event of ours, or of these VMs; unless its kind is given, of one that the client approves."""
+        return self._schedule(kind or self._next_kind(), *(hits or (self.vm,)))
 
-    def fail_host(self, host: str) -> RaisedEvent:
-        """A host fails: its VM is hit already (D04)."""
-        return self._raise(c.FailHost(host, new_id()))
+    def raise_all(self, *vms: str) -> list[RaisedEvent]:
+        """Schedule an event of each kind, of the same VMs."""
+        return [self._schedule(kind, *vms) for kind in KINDS]
+
+    def remove(self, vm: str, event_type: EventType) -> RaisedEvent:
+        """Let a VM be evicted or deleted."""
+        handle, since = self.kit.vm(vm), monotonic()
+        event = handle.preempt() if event_type is EventType.PREEMPT else handle.terminate()
+        return self._noted(event, since)
+
+    @contextmanager
+    def failed_hosts(self, *vms: str) -> Iterator[list[RaisedEvent]]:
+        """The hosts of some VMs fail: these are hit already (D04)."""
+        hosts = dict.fromkeys(self.kit._vm(vm).host for vm in vms)
+        try:
+            yield [event for host in hosts if host is not None for event in self._raise(c.FailHost(host, new_id()))]
+        finally:
+            for host in hosts:
+                if host is not None:
+                    self.kit.submit(c.RepairHost(host))
 
     @contextmanager
     def fault(self, answer: str) -> Iterator[None]:
@@ -146,23 +177,38 @@ class Guide(ClientWatch):
             event.start()
         since = [self.shown(event, "Started") for event in events]
         for event in events:
-            event.finish()
+            self._end(event)
         for event, moment in zip(events, since, strict=True):
             self.gone(event, moment)
 
+    @contextmanager
+    def free_to_end(self) -> Iterator[None]:
+        """It is right when it ends meanwhile; where nobody can see that, also when it asks nothing more."""
+        try:
+            yield
+        except TrialEnded:
+            if not self.notes.ends_unseen and self.is_there:
+                raise
+            self.may_have_ended = self.notes.ends_unseen
+            self._clear()
+
     @property
     def is_approver(self) -> bool:
-        """Whether it approves events, and not only long ago; if not, there is no need to wait for it."""
-        duties = self.notes.duties
-        handled = {self._sources[event_id] for duty in duties for event_id in duty.event_ids}
-        lately = {event_id for duty in duties[-2:] for event_id in duty.event_ids}
-        return handled != set(Source) or not lately.isdisjoint(self.approved)
+        """Whether it approves events of some kinds, and not only long ago; if not, nobody has to wait for it."""
+        duties, approved = self.notes.duties, self._approved_kinds
+        if not {self._kinds[event_id] for duty in duties for event_id in duty.event_ids}.issuperset(KINDS):
+            return True
+        alike = [duty for duty in duties if {self._kinds[event_id] for event_id in duty.event_ids} & approved]
+        return not {event_id for duty in alike[-2:] for event_id in duty.event_ids}.isdisjoint(self.approved)
 
-    def _next_source(self) -> Source:
-        """A source whose events it approves, because other events would show nothing; each in turn."""
-        known = {self._sources[event_id] for event_id in self.approved if event_id in self._sources}
-        choice = [source for source in Source if source in known] or list(Source)
-        return choice[len(self._sources) % len(choice)]
+    @property
+    def _approved_kinds(self) -> set[Kind]:
+        return {self._kinds[event_id] for event_id in self.approved if event_id in self._kinds}
+
+    def _next_kind(self) -> Kind:
+        """A kind that it approves, because other events would show nothing; each in turn."""
+        choice = [kind for kind in KINDS if kind in self._approved_kinds] or list(KINDS)
+        return choice[len(self._kinds) % len(choice)]
 
     def _pass_notice(self, events: tuple[RaisedEvent, ...], share: float) -> None:
         seconds = self.tempo.notice if self.is_approver else 2 * LOOK_SECONDS
@@ -177,14 +223,28 @@ class Guide(ClientWatch):
         live = self.kit._live(event.id)
         return live is None or live.phase is not Phase.SCHEDULED
 
-    def _raise(self, command: c.Command) -> RaisedEvent:
+    def _schedule(self, kind: Kind, *vms: str) -> RaisedEvent:
+        (event,) = self._raise(c.ScheduleEvent(new_id(), kind.type, vms, cause=_CAUSES[kind.source]))
+        return event
+
+    def _raise(self, command: c.Command) -> list[RaisedEvent]:
         self.kit.submit(c.EnableScope(self.vm))
         since, before = monotonic(), {event.id for event in self.kit.events}
         self.kit.submit(command)
-        event = next(event for event in self.kit.events if event.id not in before)
+        return [self._noted(event, since) for event in self.kit.events if event.id not in before]
+
+    def _noted(self, event: RaisedEvent, since: float) -> RaisedEvent:
         self._born[event.id] = since
-        self._sources[event.id] = event._now().source
+        self._kinds[event.id] = Kind(event._now().type, event._now().source)
         return event
+
+    def _end(self, event: RaisedEvent) -> None:
+        """Let an event that has started be over. A VM that it would remove stays: the tour goes on with it."""
+        live = self.kit._live(event.id)
+        if live is not None and live.type in REMOVALS:
+            self.kit.submit(c.ReportImpact(event.id, failure="The VM is needed."))
+        else:
+            event.finish()
 
     def _read(self, event: RaisedEvent, status: str, since: float) -> float:
         """The time of the answer counts: a held poll may have been asked long before."""

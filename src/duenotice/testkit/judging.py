@@ -21,6 +21,7 @@ from duenotice.scenarios.scenario import Scenario
 from duenotice.testkit import sandbox
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.guide import Guide
+from duenotice.testkit.kit import DEFAULT_VM
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.trials import FLEET, TRIALS, Trial
 from duenotice.testkit.verdicts.evidence import Evidence, GuideNotes, Tempo
@@ -30,7 +31,6 @@ from duenotice.wire.duration import parse_duration
 from duenotice.wire.fleet_toml import is_name
 from duenotice.wire.operator import Clock
 
-DEFAULT_VM = "web-0"
 PEER, NEIGHBOUR = "peer-1", "neighbour-2"
 FREE_PORT = "127.0.0.1:0"
 SLICE_SECONDS = 0.1
@@ -83,7 +83,7 @@ class Program:
 def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdict:
     """Judge a program that is run where 169.254.169.254 is ours; if that is not possible, through a proxy."""
     try:
-        box = sandbox.sandboxed(program, _vm(plan), network)
+        box = sandbox.sandboxed(program, vm_of(plan), network)
     except Unavailable as problem:
         told = "The program keeps its hostname and gets http_proxy. A program that ignores it will not find us."
         tell(f"{problem.message} {told}")
@@ -125,8 +125,9 @@ def _judged_program(program: Program, emulator: Emulator, plan: Plan, tell: Tell
 
 
 def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience: float | None = None) -> Verdict:
-    vm = _vm(plan)
+    vm = vm_of(plan)
     guide = Guide(emulator, vm, (PEER, NEIGHBOUR), plan.tempo, client, plan.peers_ready)
+    guide.tell = tell
     _watch_work(emulator, plan.work_done, guide.notes)
     begun = monotonic()
     try:
@@ -190,12 +191,13 @@ def _play(guide: Guide, emulator: Emulator, scenario: Scenario, plan: Plan, tell
 
 @contextmanager
 def _emulator(plan: Plan, metadata_socket: socket.socket | None = None, **settings: Any) -> Iterator[Emulator]:
-    vm = _vm(plan)
+    vm = vm_of(plan)
     if not is_name(vm):
         raise Misconfigured(f"{vm!r} is not a name for a VM.", hint="Use letters, digits, dot and dash.")
     settings |= {"fault_seconds": plan.tempo.slow} | dict(plan.quirks)
     if plan.scenario is None:
-        settings = {"first_answer_delay": plan.tempo.late} | settings
+        # The VM stays until the guide says what became of it, however slow this machine is.
+        settings = {"first_answer_delay": plan.tempo.late, "removal_lasts": 1e9} | settings
         with Emulator(metadata_socket, default_vm=vm, **settings) as emulator:
             emulator.apply(FLEET.format(vm=vm, peer=PEER, neighbour=NEIGHBOUR))
             yield emulator
@@ -205,7 +207,7 @@ def _emulator(plan: Plan, metadata_socket: socket.socket | None = None, **settin
         yield emulator
 
 
-def _vm(plan: Plan) -> str:
+def vm_of(plan: Plan) -> str:
     """The VM of the client: the given one, or the first VM of a scenario's cast."""
     if plan.scenario is None or plan.vm:
         return plan.vm or DEFAULT_VM

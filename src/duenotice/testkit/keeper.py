@@ -6,6 +6,7 @@ session ends too; on other systems only the program's own group does. Standard l
 """
 
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -53,7 +54,8 @@ def _become(program: list[str], libc: ctypes.CDLL) -> NoReturn:
     try:
         os.execvp(program[0], program)
     except OSError as error:
-        sys.stderr.write(f"error: Cannot run {program[0]!r}: {error.strerror}.\n hint: Is it executable?\n")
+        hint = "It needs a first line such as #!/bin/sh, or a machine of its own kind." * (error.errno == errno.ENOEXEC)
+        sys.stderr.write(f"error: Cannot run {program[0]!r}: {error.strerror}.\n hint: {hint or 'Is it executable?'}\n")
         sys.stderr.flush()
     os._exit(CANNOT_RUN)
 

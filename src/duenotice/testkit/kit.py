@@ -21,8 +21,8 @@ from duenotice.wire.duration import LONGEST_SECONDS
 from duenotice.wire.event_names import STATUS_NAMES, TYPE_NAMES
 from duenotice.wire.fleet_toml import read_fleet
 
-ONLY_VM = "vm"
-"""The name of the only VM of the default fleet; every client that asks is this VM."""
+DEFAULT_VM = "me"
+"""What a client's VM is called wherever nobody gave it a name: in the fixture, in `run`, in `check` and in the demo."""
 
 FOREVER = LONGEST_SECONDS
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from duenotice.errors import Misconfigured, Unavailable
+from duenotice.plain_text import one_line
 from duenotice.testkit import inside
 
 LARGEST_WORD = 65536
@@ -136,8 +137,34 @@ def _environment(hostname: str) -> dict[str, str]:
 
 
 def _require(program: Sequence[str]) -> None:
-    if shutil.which(program[0]) is None:
-        raise Misconfigured(f"There is no program {program[0]}.", hint="Give its path, or fix PATH.")
+    """Refuse what the system would not run, with the reason, which it does not tell."""
+    name = program[0]
+    if (found := shutil.which(name)) is not None:
+        _require_interpreter(Path(found))
+        return
+    shown, file = one_line(name), Path(name)
+    if not name or not file.exists():
+        raise Misconfigured(f"There is no program {shown or 'without a name'}.", hint="Give its path, or fix PATH.")
+    if file.is_dir():
+        raise Misconfigured(f"{shown} is a directory, not a program.", hint="Name a file in it.")
+    if not os.access(file, os.X_OK):
+        hint = f"chmod +x {shown}, or name what runs it before it, such as python3 or sh."
+        raise Misconfigured(f"{shown} is not executable.", hint=hint)
+    raise Misconfigured(f"There is no program {shown} in PATH, but here is such a file.", hint=f"Write ./{shown}.")
+
+
+def _require_interpreter(file: Path) -> None:
+    """A script whose first line names nothing that exists is said to be missing itself."""
+    with suppress(OSError), file.open("rb") as opened:
+        line, shown = opened.readline(256), one_line(str(file))
+        interpreter = Path(os.fsdecode((line[2:].split() or [b"."])[0]))
+        if not line.startswith(b"#!"):
+            return
+        if line.endswith(b"\r\n"):
+            raise Misconfigured(f"The lines of {shown} end with CR LF.", hint="Let them end with LF: dos2unix does it.")
+        if not interpreter.exists():
+            what = f"{one_line(str(interpreter))}, which its first line names, is not there"
+            raise Misconfigured(f"{shown} cannot be run: {what}.", hint="Change that line, or install it.")
 
 
 def loopback_ports() -> list[int]:

@@ -1,17 +1,16 @@
 """The tour: the trials that a client goes through, one by one. The rules judge the result."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import NamedTuple
 
 from duenotice.clock import monotonic
-from duenotice.domain import commands as c
-from duenotice.domain.event import EventType, Source
+from duenotice.domain.event import EventType
 from duenotice.errors import NotFound
-from duenotice.testkit.guide import Guide
-from duenotice.testkit.verdicts.evidence import FaultWindow
-from duenotice.testkit.watch import TrialEnded
+from duenotice.testkit.guide import KINDS, REMOVALS, Guide
+from duenotice.testkit.kit import RaisedEvent
+from duenotice.testkit.verdicts.evidence import FaultWindow, Kind
 from duenotice.toml import near_miss
+from duenotice.wire.event_names import TYPE_NAMES
 
 FLEET = """
 [site]
@@ -21,19 +20,23 @@ resource_group = "testkit"
 [[hosts]]
 name = "host-1"
 
+[[hosts]]
+name = "host-2"
+
+[[hosts]]
+name = "host-3"
+
 [[availability_sets]]
 name = "web"
 update_domains = 2
 vms = [
   {{ name = "{vm}", address = "192.0.2.1", update_domain = 0, host = "host-1" }},
   {{ name = "{peer}", address = "192.0.2.2", update_domain = 0 }},
-  {{ name = "{neighbour}", address = "192.0.2.3", update_domain = 1 }},
+  {{ name = "{neighbour}", address = "192.0.2.3", update_domain = 1, host = "host-2" }},
 ]
 """
 """The client's VM has a peer in its update domain, which is hit with it, and a neighbour in another; addresses are
-those of documentation, so that every client is the default VM."""
-
-HOST = "host-1"
+those of documentation, so that every client is the default VM. Each has a host that can fail; VMs move to the third."""
 
 
 class Trial(NamedTuple):
@@ -53,34 +56,27 @@ def first_answer(guide: Guide) -> None:
     guide.asked(lambda one: one.is_poll and one.status in (200, 304), since)
 
 
-def reboot(guide: Guide) -> None:
-    """Events of its own: from the platform, from its user, and one more from a source that it approves."""
-    for source in Source:
-        _handle_one(guide, "comes-back", source)
+def own_events(guide: Guide) -> None:
+    """One event of its own of each kind, and one more of a kind that it approves."""
+    for kind in KINDS:
+        _handle_one(guide, "comes-back", kind)
     if guide.is_approver:
         _handle_one(guide, "comes-back")
 
 
 def neighbour(guide: Guide) -> None:
-    """An event that it is told of and not hit by."""
-    event = guide.reboot(guide.neighbour)
-    guide.shown(event, "Scheduled")
-    guide.linger()
-    guide.over(event)
+    """Events that it is told of and not hit by."""
+    _pass_by(guide, *guide.raise_all(guide.neighbour))
 
 
 def leader(guide: Guide) -> None:
-    """An event that another VM leads; that one approves in the end."""
-    event = guide.reboot(guide.peer, guide.vm)
-    guide.shown(event, "Scheduled")
-    guide.linger()
-    event.approve()
-    guide.over(event)
+    """Events that another VM leads."""
+    _pass_by(guide, *guide.raise_all(guide.peer, guide.vm))
 
 
 def peers(guide: Guide) -> None:
     """An event that it leads; the other VM is ready only after a while."""
-    event = guide.reboot(guide.vm, guide.peer)
+    event = guide.raise_one(hits=(guide.vm, guide.peer))
     guide.shown(event, "Scheduled")
     guide.linger()
     guide.peers_are_ready(event)
@@ -90,14 +86,14 @@ def peers(guide: Guide) -> None:
 
 def several(guide: Guide) -> None:
     """Two events at once; the first is not over before the time to approve the second ends."""
-    events = guide.reboot(), guide.reboot()
+    events = guide.raise_one(), guide.raise_one()
     guide.handled("every-event", *events, share=0.5)
     guide.over(*events)
 
 
 def cancelled(guide: Guide) -> None:
     """An event that is cancelled as soon as it was read."""
-    event = guide.reboot()
+    event = guide.raise_one()
     guide.cancel_when_shown(event)
     since = guide.shown(event, "Scheduled")
     guide.wait(guide.tempo.unaware)
@@ -106,14 +102,12 @@ def cancelled(guide: Guide) -> None:
 
 
 def started(guide: Guide) -> None:
-    """An event that has started before anybody could be told (D04)."""
-    try:
-        event = guide.fail_host(HOST)
-        guide.shown(event, "Started")
+    """Events that have started before anybody could be told (D04): its own, and one of a neighbour."""
+    with guide.failed_hosts(guide.vm, guide.neighbour) as events:
+        for event in events:
+            guide.shown(event, "Started")
         guide.linger()
-        guide.over(event)
-    finally:
-        guide.kit.submit(c.RepairHost(HOST))
+        guide.over(*events)
 
 
 def errors(guide: Guide) -> None:
@@ -142,37 +136,51 @@ def incarnation(guide: Guide) -> None:
     _handle_one(guide, "incarnation")
 
 
-def neighbour_preempted(guide: Guide) -> None:
-    """The end of a spot VM beside it."""
-    if guide.reads_of(EventType.PREEMPT):
-        event = guide.kit.vm(guide.neighbour).preempt()
-        guide.shown(event, "Scheduled")
-        guide.linger()
-        guide.over(event)
+def neighbour_removed(guide: Guide) -> None:
+    """The end of a VM beside it: it is deleted, then evicted."""
+    for event_type in REMOVALS:
+        if guide.reads_of(event_type):
+            _pass_by(guide, guide.remove(guide.neighbour, event_type))
+
+
+def terminate(guide: Guide) -> None:
+    """Its VM is deleted."""
+    _remove(guide, EventType.TERMINATE)
 
 
 def preempt(guide: Guide) -> None:
-    """The end of a spot VM: a client that has read of it may end."""
-    if not guide.reads_of(EventType.PREEMPT):
+    """Its VM is evicted."""
+    _remove(guide, EventType.PREEMPT)
+
+
+def _remove(guide: Guide, event_type: EventType) -> None:
+    """The end of its VM: a client that has read of it may end."""
+    if not guide.reads_of(event_type) or guide.may_have_ended:
         return
-    event = guide.kit.vm(guide.vm).preempt()
+    event = guide.remove(guide.vm, event_type)
     guide.shown(event, "Scheduled")
-    with suppress(TrialEnded):
-        guide.handled("preempt", event)
-        event.start()
-        guide.shown(event, "Started")
-        guide.linger()
+    with guide.free_to_end():
+        guide.handled(TYPE_NAMES[event_type].lower(), event)
+        guide.over(event)
 
 
-def _handle_one(guide: Guide, rule: str, source: Source | None = None) -> None:
-    event = guide.reboot(source=source)
+def _pass_by(guide: Guide, *events: RaisedEvent) -> None:
+    """Events that are not for it to approve."""
+    for event in events:
+        guide.shown(event, "Scheduled")
+    guide.linger()
+    guide.over(*events)
+
+
+def _handle_one(guide: Guide, rule: str, kind: Kind | None = None) -> None:
+    event = guide.raise_one(kind)
     guide.handled(rule, event)
     guide.over(event)
 
 
 def _under(guide: Guide, rule: str, *faults: str) -> None:
     guide.answered_with(faults[0])
-    event = guide.reboot()
+    event = guide.raise_one()
     for fault in faults[1:]:
         guide.answered_with(fault)
     guide.handled(rule, event)
@@ -186,24 +194,30 @@ def _trial(name: str, about: str, lead: Callable[[Guide], None], tries: str) -> 
 TRIALS = (
     _trial("first-answer", "the first answer is late", first_answer, ""),
     _trial(
-        "reboot",
-        "events of its own: by the platform, by its user, and once more",
-        reboot,
+        "own-events",
+        "its own Freeze, Reboot and Redeploy, by the platform and by its user",
+        own_events,
         "comes-back once started work empty-not-before",
     ),
     _trial("incarnation", "an incarnation that jumps", incarnation, "incarnation"),
-    _trial("neighbour", "an event of another VM of its set", neighbour, "neighbour"),
-    _trial("leader", "an event that another VM leads", leader, "leader"),
+    _trial("neighbour", "a Freeze, Reboots and Redeploys of another VM of its set", neighbour, "neighbour"),
+    _trial("leader", "a Freeze, Reboots and Redeploys that another VM leads", leader, "leader"),
     _trial("peers", "an event that it leads, for others too", peers, "peers"),
     _trial("several", "two events at once", several, "every-event"),
     _trial("cancelled", "an event that is cancelled as soon as it is read", cancelled, "cancelled"),
-    _trial("started", "an event that is Started from the beginning", started, "started empty-not-before"),
+    _trial(
+        "started",
+        "events that are Started from the beginning, its own and a neighbour's",
+        started,
+        "started empty-not-before neighbour",
+    ),
     _trial("errors", "500, 503, 429, 410, 404 and 400 while an event waits", errors, "errors"),
     _trial("empty-answer", "an empty 200 while an event waits", empty_answer, "empty-answer"),
     _trial("cut-answer", "a dropped connection and half an answer while an event waits", cut_answer, "cut-answer"),
     _trial("late-answer", "a slow answer, byte by byte, while an event waits", late_answer, "late-answer"),
-    _trial("neighbour-preempted", "30 seconds to the end of another VM of its set", neighbour_preempted, "neighbour"),
-    _trial("preempt", "30 seconds to the end of the VM", preempt, ""),
+    _trial("neighbour-removed", "another VM of its set is deleted, then evicted", neighbour_removed, "neighbour"),
+    _trial("terminate", "the VM is deleted in five minutes", terminate, ""),
+    _trial("preempt", "the VM is evicted in 30 seconds", preempt, ""),
 )
 BY_NAME = {trial.name: trial for trial in TRIALS}
 

@@ -7,11 +7,14 @@ from typing import NamedTuple
 from duenotice.clock import monotonic
 from duenotice.domain.event import EventType
 from duenotice.testkit.overheard import Exchange, Overheard
-from duenotice.testkit.verdicts.evidence import Ending, GuideNotes, Tempo, approved_ids
+from duenotice.testkit.verdicts.evidence import Ending, GuideNotes, Tempo, approved_ids, read_at, version_of
 from duenotice.wire.api_versions import BY_NAME
 
 LOOK_SECONDS = 0.02
-MOST_IN_VAIN = 2
+QUIET_SECONDS = 10.0
+"""After this time somebody who waits wants to hear for what."""
+
+MOST_IN_VAIN = 1
 """How often we go on after waiting for nothing: each time costs the full patience."""
 
 
@@ -39,6 +42,8 @@ class ClientWatch:
         self.tempo = tempo
         self.notes = GuideNotes()
         self.is_lost = False
+        self.tell: Callable[[str], object] = lambda _: None
+        """Is told of what takes long."""
         self._overheard = overheard
         self._client = client
         self._is_noted = False
@@ -70,7 +75,7 @@ class ClientWatch:
 
     def reads_of(self, event_type: EventType) -> bool:
         """Whether the api-version that it asks for shows such events (B10)."""
-        asked = [BY_NAME[one.api_version] for one in self.exchanges() if one.is_poll and one.api_version in BY_NAME]
+        asked = [BY_NAME[name] for one in self.exchanges() if one.is_poll and (name := version_of(one)) in BY_NAME]
         return not asked or event_type in asked[-1].types
 
     # Waiting for what it does
@@ -79,8 +84,12 @@ class ClientWatch:
         """Wait until it asks for the first time since it was started; starting may take it longer than asking again."""
         seconds = seconds or 2 * self.tempo.patience
         try:
-            if self._until(lambda: bool(self.exchanges(since)), seconds):
+            if self._until(lambda: bool(self.exchanges(since)), min(QUIET_SECONDS, seconds)):
                 return
+            if seconds > QUIET_SECONDS:
+                self.tell(f"      Nothing has asked yet; there are {seconds:g} s for that.")
+                if self._until(lambda: bool(self.exchanges(since)), seconds - QUIET_SECONDS):
+                    return
         except TrialEnded as end:
             raise TourEnded(f"{end} before it asked") from None
         raise TourEnded(f"the client asked nothing in {seconds:g} s")
@@ -94,15 +103,20 @@ class ClientWatch:
         self._until(lambda: False, seconds)
 
     def expect(self, condition: Callable[[], bool], otherwise: str) -> None:
-        """Wait for something, for as long as a client may be silent and a little more."""
+        """Wait for something, for as long as a client may be silent and a little more.
+
+        A client that is silent already has less of that left: it is not waited for twice.
+        """
         seconds = self.tempo.patience + self.tempo.linger
-        if not self._until(condition, seconds):
+        if not self._until(condition, seconds, is_hopeless=lambda: self.silence >= seconds):
             raise TrialEnded(f"{otherwise} within {seconds:g} s")
 
-    def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+    def _until(
+        self, condition: Callable[[], bool], seconds: float, is_hopeless: Callable[[], bool] = lambda: False
+    ) -> bool:
         ends = monotonic() + seconds
         while not condition():
-            if monotonic() >= ends:
+            if monotonic() >= ends or is_hopeless():
                 return False
             self.wait_a_little()
         return True
@@ -127,20 +141,31 @@ class ClientWatch:
             raise TourEnded("too often the client did not do what was expected")
         if self._client.start_again is None:
             self._wait_until_it_asks()
-        elif not is_there or self._is_silent:
+        elif not is_there or self.silence >= self.tempo.patience:
             self._start_again(self._client.start_again)
         self.is_lost = False
 
     @property
-    def _is_silent(self) -> bool:
-        return monotonic() - self.exchanges()[-1].monotonic >= self.tempo.patience and not self.waits
+    def silence(self) -> float:
+        """For how long it has asked nothing, and had nothing to wait for."""
+        last = self.exchanges()[-1:]
+        if not last or self.waits:
+            return 0.0
+        return monotonic() - read_at(last[0])
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has not ended."""
+        return self._client.is_there()
 
     def _wait_until_it_asks(self) -> None:
-        since = self.count
+        since, seconds = self.count, self.tempo.patience + self.tempo.linger
         try:
-            self.expect(lambda: self.waits or bool(self.exchanges(since)), "the client did not ask again")
+            if self._until(lambda: self.waits or bool(self.exchanges(since)), seconds):
+                return
         except TrialEnded as end:
             raise TourEnded(str(end)) from None
+        raise TourEnded(f"the client did not ask again within {seconds:g} s")
 
     def _start_again(self, start_again: Callable[[], None]) -> None:
         if self._client.is_there():

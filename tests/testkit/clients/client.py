@@ -1,8 +1,10 @@
 """A little client that does everything right, or exactly one thing wrong, or in a way of its own: `client.py [HOW]`."""
 
+import contextlib
 import http.client
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -13,12 +15,14 @@ from urllib.parse import urlsplit
 ENDPOINT = urlsplit(os.environ.get("DUENOTICE_METADATA_ENDPOINT", "http://169.254.169.254"))
 PEERS_READY, WORK_DONE = os.environ.get("TEST_PEERS_READY"), os.environ.get("TEST_WORK_DONE")
 HOW = sys.argv[1] if len(sys.argv) > 1 else ""
-VERSION = {"version": "2017-08-01", "preview": "2017-03-01"}.get(HOW, "2020-07-01")
-NAME = socket.gethostname() if HOW == "hostname" else os.environ.get("TEST_VM", "web-0")
-ME = ("_" if HOW == "preview" else "") + NAME
+VERSION = {"version": "2017-08-01", "preview": "2017-03-01", "newer": "2031-01-01"}.get(HOW, "2020-07-01")
+PATH = "/metadata/latest/scheduledevents" if HOW == "in-2016" else "/metadata/scheduledevents"
+NAME = socket.gethostname() if HOW.startswith("hostname") else os.environ.get("TEST_VM", "me")
+ME = ("_" if HOW in ("preview", "in-2016") else "") + NAME
 INTERVAL = {"pace": 60.0, "crowding": 0.05}.get(HOW, 0.2)
-TIMEOUT = 1.0
+TIMEOUT = None if HOW == "openshift" else 1.0
 WAIT = "&wait=500ms" if HOW == "waits" else ""
+NOT_ONLY = () if HOW in ("only-freeze", "only-terminate") else (HOW,)
 Event = dict[str, Any]
 
 
@@ -31,10 +35,11 @@ WHAT_KILLS: Any = {
     "empty-answer": json.JSONDecodeError,
     "cut-answer": (ConnectionError, http.client.IncompleteRead),
     "late-answer": TimeoutError,
+    "openshift": (OSError, http.client.HTTPException, json.JSONDecodeError),
 }.get(HOW, ())
 
 
-def ask(method: str, body: str | None = None, header: bool = HOW != "preview", version: str = VERSION) -> bytes:
+def ask(method: str, body: str | None = None, header: bool = ME == NAME, version: str = VERSION) -> bytes:
     """One request; the body of its answer."""
     global etag
     connection = http.client.HTTPConnection(ENDPOINT.hostname or "", ENDPOINT.port, timeout=TIMEOUT)
@@ -43,7 +48,8 @@ def ask(method: str, body: str | None = None, header: bool = HOW != "preview", v
         if HOW in ("conditional", "waits"):
             headers["If-None-Match"] = etag
         wait = WAIT if method == "GET" else ""
-        connection.request(method, f"/metadata/scheduledevents?api-version={version}{wait}", body, headers)
+        asked = "" if HOW == "in-2016" else f"?api-version={version}{wait}"
+        connection.request(method, PATH + asked, body, headers)
         answer = connection.getresponse()
         text = answer.read()
         if answer.status >= 400:
@@ -60,7 +66,7 @@ def approve(event_id: str) -> None:
     body = requests if HOW == "understood" else {"StartRequests": requests}
     for _ in range(2 if HOW == "once" else 1):
         try:
-            ask("POST", json.dumps(body), header=HOW not in ("header", "preview"))
+            ask("POST", json.dumps(body), header=not HOW.endswith("header") and ME == NAME)
         except Refused as refused:
             if refused.args[0] >= 429:
                 approved.discard(event_id)
@@ -68,12 +74,20 @@ def approve(event_id: str) -> None:
 
 def is_mine(event: Event) -> bool:
     """Whether to approve it: it hits this VM, which leads it, and it has not started."""
-    names = event["Resources"]
-    hits = ME in names or HOW == "neighbour"
-    leads = ME not in names or names[0] == ME or HOW == "leader"
+    names, kind = event["Resources"], event["EventType"].lower()
+    hits = ME in names or HOW in ("neighbour", f"neighbours-{kind}")
+    leads = ME not in names or names[0] == ME or HOW in ("leader", f"leader-{kind}")
     scheduled = event["EventStatus"] == "Scheduled" or (HOW == "started" and event["EventId"] not in approved)
-    wanted = HOW != "only-of-its-user" or event["EventSource"] == "User"
+    wanted = (HOW != "only-of-its-user" or event["EventSource"] == "User") and HOW in (f"only-{kind}", *NOT_ONLY)
     return hits and leads and scheduled and wanted
+
+
+def leave(event: Event) -> None:
+    """End as its VM goes away: well, by a signal, or with a message."""
+    if HOW == "leaves" and is_the_end(event):
+        sys.exit(0)
+    if HOW.startswith("leaves-") and ME in event["Resources"] and event["EventType"] in ("Preempt", "Terminate"):
+        os.kill(os.getpid(), signal.SIGTERM) if HOW == "leaves-by-sigterm" else sys.exit("this VM goes away")
 
 
 def is_the_end(event: Event) -> bool:
@@ -108,8 +122,8 @@ def look() -> None:
     if HOW == "incarnation" and last is not None and number not in (last, last + 1):
         return
     last = number
-    if HOW == "leaves" and any(is_the_end(event) for event in events):
-        sys.exit(0)
+    for event in events:
+        leave(event)
     if HOW == "neighbour-left" and any(event["EventType"] == "Preempt" for event in events):
         sys.exit(0)
     if HOW == "hangs" and any(is_mine(event) for event in events):
@@ -141,6 +155,35 @@ def look() -> None:
             approve(event_id)
 
 
+def look_for_any_preempt() -> None:
+    """Whoever is preempted: end as if told to (SkyPilot's poller does this; it approves nothing)."""
+    with contextlib.suppress(Refused):
+        events = json.loads(ask("GET") or b"{}").get("Events") or []
+        if any(event["EventType"] == "Preempt" for event in events):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def look_for_the_word() -> None:
+    """Approve whatever has the type Terminate, each time anew (a script of scale sets does this, called by cron)."""
+    text = ask("GET").decode()
+    if "Terminate" in text:
+        events = json.loads(text)["Events"]
+        approve("\n".join(event["EventId"] for event in events if event["EventType"] == "Terminate"))
+
+
+def look_without_care() -> None:
+    """An error says that there are no events; end at any Preempt, and at anything else (OpenShift's handler does)."""
+    try:
+        events = json.loads(ask("GET"))["Events"]
+    except Refused:
+        return
+    if any(event["EventType"] == "Preempt" for event in events):
+        sys.exit(0)
+
+
+LOOKS = {"skypilot": look_for_any_preempt, "vmss-script": look_for_the_word, "openshift": look_without_care}
+
+
 def probe() -> None:
     """Take the newest version there is, and do not run where an unknown one is not 404."""
     try:
@@ -154,11 +197,11 @@ approved: set[str] = set()
 begun: set[str] = set()
 last: int | None = None
 etag = '"0"'
-if HOW == "probes":
+if HOW in ("probes", "openshift"):
     probe()
 while True:
     try:
-        look()
+        LOOKS.get(HOW, look)()
     except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
         if isinstance(error, WHAT_KILLS):
             raise

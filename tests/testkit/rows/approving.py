@@ -9,6 +9,7 @@ from tests.testkit.rows.lines import (
     OURS,
     OVER,
     THEIRS,
+    THEIRS_STARTED,
     UNANSWERED,
     WAIT,
     A,
@@ -22,13 +23,19 @@ from tests.testkit.rows.lines import (
 )
 
 END = {"at": 3, "exit_code": 0}
-LEFT = ["it ended when it read of T, which does not hit it"]
-THREE_OF_FOUR = "it approved F, which hits n1, n2, n3"
+
+
+def left(code: int, what: str = "Reboot T") -> list[str]:
+    """The words about an end for a neighbour."""
+    return [f"it ended with code {code} when it read of {what}, which does not hit it"]
+
+
+THREE_OF_FOUR = "it approved Reboot F, which hits n1, n2, n3"
 NEIGHBOUR = [
     Row(
         "it approves a neighbour's event",
         [raised("T", "other"), get(1, THEIRS), post(2, "T")],
-        ["it approved T, which hits other"],
+        ["it approved Reboot T, which hits other"],
     ),
     Row(
         "three names of VMs are enough",
@@ -38,14 +45,55 @@ NEIGHBOUR = [
     Row(
         "it approves a neighbour's event and is refused",
         [raised("T", "other"), get(1, THEIRS), post(2, "T", status=400)],
-        ["it approved T, which hits other"],
+        ["it approved Reboot T, which hits other"],
     ),
     Row("it approves only its own", [raised("T", "other"), raised("A"), get(1, THEIRS, A), post(2, "A")], []),
     Row("it was not told of the neighbour's event", [raised("T", "other"), get(1, A), post(2, "T")], None),
     Row("it never approves", [raised("T", "other"), get(1, THEIRS)], None),
     Row("an event that hits both is no neighbour's", [raised("L", "other", "me"), get(1, LED), post(2, "L")], None),
-    Row("it leaves for a neighbour", [get(1, THEIRS), END], LEFT),
-    Row("it crashes beside a neighbour's event", [get(1, THEIRS), END | {"exit_code": 1}], None),
+    *(
+        Row(f"it leaves for a neighbour with code {code}", [get(1, THEIRS), END | {"exit_code": code}], left(code))
+        for code in (0, 1, 3, -2, -11, -15, 130, 143)
+    ),
+    Row(
+        "it leaves for a neighbour's Preempt",
+        [get(1, "T Scheduled Preempt other"), END | {"exit_code": -15}],
+        left(-15, "Preempt T"),
+    ),
+    Row("it leaves when a neighbour's event starts", [get(1, THEIRS), get(2, THEIRS_STARTED), END], left(0)),
+    Row(
+        "it is ended by SIGTERM when a neighbour's event starts",
+        [get(1, THEIRS), get(2, THEIRS_STARTED), END | {"exit_code": -15}],
+        left(-15),
+    ),
+    Row(
+        "it crashes at the empty NotBefore of a neighbour, which is another rule's",
+        [get(1, THEIRS), get(2, THEIRS_STARTED), END | {"exit_code": 1}],
+        None,
+    ),
+    Row(
+        "it ends well for its own event, and stays for a neighbour's",
+        [raised("T", "other"), get(0, THEIRS), get(1, THEIRS, "A Scheduled Preempt me"), END],
+        [],
+    ),
+    Row(
+        "it ends well for its own event, and approves a neighbour's",
+        [raised("T", "other"), get(0, THEIRS), get(1, THEIRS, "A Scheduled Preempt me"), END, post(4, "T")],
+        ["it approved Reboot T, which hits other"],
+    ),
+    *(
+        Row(
+            f"it approves a neighbour's {kind}",
+            [raised("T", "other", type=kind.lower()), get(1, f"T Scheduled {kind} other"), post(2, "T")],
+            [f"it approved {kind} T, which hits other"],
+        )
+        for kind in ("Freeze", "Redeploy", "Preempt", "Terminate")
+    ),
+    Row(
+        "it approves a neighbour's event that has Started",
+        [raised("T", "other"), get(1, THEIRS_STARTED), post(2, "T")],
+        ["it approved Reboot T, which hits other"],
+    ),
     Row("it leaves with an event of its own ahead", [get(1, THEIRS, A), END], None),
     Row("it leaves when the neighbour's event is gone", [get(1, THEIRS), get(2), END], None),
     Row("it leaves after it has asked again", [get(1, THEIRS), get(2, status=500), END], None),
@@ -54,12 +102,12 @@ NEIGHBOUR = [
     Row(
         "it leaves for a neighbour after it was started again",
         [get(0), {"at": 0.5, "stopped": True}, get(1, THEIRS), END],
-        LEFT,
+        left(0),
     ),
     Row(
-        "only its last start had read of the neighbour",
+        "its first start ends for a neighbour, its last one for nothing",
         [get(1, THEIRS), END | {"at": 2, "exit_code": 1}, get(2.5, status=304), END],
-        None,
+        left(1),
     ),
 ]
 
@@ -67,12 +115,12 @@ LEADER = [
     Row(
         "it approves what another leads",
         [raised("L", "other", "me"), get(1, LED), post(2, "L")],
-        ["it approved L, which other leads"],
+        ["it approved Reboot L, which other leads"],
     ),
     Row(
         "it approves what another leads and is refused",
         [raised("L", "other", "me"), get(1, LED), post(2, "L", status=400)],
-        ["it approved L, which other leads"],
+        ["it approved Reboot L, which other leads"],
     ),
     Row("it leaves it to the leader", [raised("L", "other", "me"), raised("A"), get(1, LED, A), post(2, "A")], []),
     Row("it leads by itself", [raised("O", "me", "other"), get(1, OURS), post(2, "O")], None),

@@ -32,9 +32,9 @@ def post(at: float, *event_ids: str, **unusual: Any) -> Line:
     return {"at": at, "request": "POST", "body": body, **unusual}
 
 
-def raised(event_id: str, *vms: str, source: str = "platform") -> Line:
+def raised(event_id: str, *vms: str, type: str = "reboot", source: str = "platform") -> Line:
     """An event of ours, if no VMs are named."""
-    return {"at": 0.0, "raised": event_id, "vms": vms or ("me",), "source": source}
+    return {"at": 0.0, "raised": event_id, "vms": vms or ("me",), "type": type, "source": source}
 
 
 def duty(until: float, rule: str, *event_ids: str) -> Line:

@@ -1,7 +1,7 @@
 """Rows about how a client asks."""
 
 from duenotice.testkit.verdicts.evidence import PREVIEW
-from tests.testkit.rows.lines import UNANSWERED, WAIT, Row, fault, get, post
+from tests.testkit.rows.lines import UNANSWERED, WAIT, A, Row, fault, get, post
 from tests.testkit.transcript import Line
 
 NOTHING = "nothing asked 169.254.169.254 for /metadata/scheduledevents"
@@ -22,6 +22,11 @@ HEADER = [
     Row("no header at a poll", [get(0), get(1, header=None)], ["GET #2 had no header"]),
     Row("no header at an approval", [get(0), post(1, "A", header=None)], ["POST #2 had no header"]),
     Row("a poll of the preview needs none", [get(0, header=None, version=PREVIEW)], None),
+    Row(
+        "a poll as in 2016 needs none",
+        [get(0, header=None, version=None, path="/metadata/latest/scheduledevents")],
+        None,
+    ),
     Row("an approval of the preview needs none", [post(0, "A", header=None, version=PREVIEW)], None),
     Row(
         "other questions of the preview need it",
@@ -84,6 +89,42 @@ PACE = [
         [get(0), get(1), *({"at": at, "stopped": True} for at in (29, 60))],
         [],
     ),
+    Row(
+        "30 s after its own Preempt, where nobody can see whether it ended",
+        [get(0), get(1, "A Scheduled Preempt me")],
+        [],
+        {"ended": 31, "ends_unseen": True},
+    ),
+    Row(
+        "30 s after its own Preempt, where it is seen that it did not end",
+        [get(0), get(1, "A Scheduled Preempt me")],
+        ["it was silent for 30 s after #2"],
+        {"ended": 31},
+    ),
+    Row(
+        "30 s after its own Preempt, and then it asks again",
+        [get(0), get(1, "A Scheduled Preempt me"), get(31), get(32)],
+        ["it was silent for 30 s after #2"],
+        {"ended": 33, "ends_unseen": True},
+    ),
+    Row(
+        "30 s after a neighbour's Preempt, where nobody can see whether it ended",
+        [get(0), get(1, "T Scheduled Preempt other")],
+        ["it was silent for 30 s after #2"],
+        {"ended": 31, "ends_unseen": True},
+    ),
+    Row(
+        "30 s after its own Reboot, where nobody can see whether it ended",
+        [get(0), get(1, A)],
+        ["it was silent for 30 s after #2"],
+        {"ended": 31, "ends_unseen": True},
+    ),
+    Row(
+        "30 s after an error that came after its own Terminate, where nobody can see whether it ended",
+        [get(0, "A Scheduled Terminate me"), get(1, status=500)],
+        [],
+        {"ended": 31, "ends_unseen": True},
+    ),
     Row("one poll says nothing", [get(0)], None, {"ended": 1}),
     Row("one poll and 30 s of silence", [get(0)], ["it was silent for 30 s after #1"], {"ended": 30}),
 ]
@@ -118,6 +159,8 @@ def versions(*names: str | None) -> list[Line]:
     return [get(at, version=name) for at, name in enumerate(names)]
 
 
+IN_2016 = "/metadata/latest/scheduledevents"
+OF_2016 = f"it asks {IN_2016}, the path of 2016, which is answered like api-version {PREVIEW}"
 OLD = ["it asks for api-version 2017-08-01"]
 VERSION = [
     Row("the oldest version that fits", versions("2017-11-01"), []),
@@ -126,10 +169,23 @@ VERSION = [
     Row("no version", versions(None), ["it asks without an api-version"]),
     Row(
         "a version that does not exist",
-        versions("2024-07-09"),
-        ["it asks for api-version 2024-07-09, which does not exist"],
+        versions("2018-05-05"),
+        ["it asks for api-version 2018-05-05, which does not exist"],
     ),
-    Row("a version that does not exist, then one that does", versions("2024-07-09", "2020-07-01"), []),
+    Row("a version that does not exist, then one that does", versions("2018-05-05", "2020-07-01"), []),
+    Row("older than all", versions("2016-01-01"), ["it asks for api-version 2016-01-01, which does not exist"]),
+    Row(
+        "a version that may exist one day",
+        versions("2031-01-01"),
+        ["it asks for api-version 2031-01-01, which is newer than all that are known"],
+    ),
+    Row("newer than all, and no date", versions("latest"), ["it asks for api-version latest, which does not exist"]),
+    Row("newer than all, then the newest", versions("2031-01-01", "2020-07-01"), []),
+    Row("the path of 2016", [get(0, version=None, path=IN_2016)], [OF_2016]),
+    Row(
+        "the path of 2016 in other letters", [get(0, version=None, path="/Metadata/Latest/ScheduledEvents/")], [OF_2016]
+    ),
+    Row("the path of 2016, then a good version", [get(0, version=None, path=IN_2016), get(1)], [OF_2016]),
     Row("a long version is cut", versions("1" * 21), [f"it asks for api-version {'1' * 20}, which does not exist"]),
     Row("an old version of an approval", [get(0), post(1, "A", version="2017-08-01")], OLD),
     Row("an old version in a fault", [get(0, version="2017-08-01"), fault(0, 1)], None),

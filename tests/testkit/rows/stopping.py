@@ -194,6 +194,21 @@ INCARNATION = [
     Row("a number goes back", [AT_7, get(1, A, incarnation=6)], A_GAP),
     Row("it asks again after a gap", [AT_7, get(1, incarnation=9), get(30.999, incarnation=9)], [], {"ended": 31}),
     Row("an error between two numbers", [AT_7, get(0.5, status=500), get(1, incarnation=8)], None),
+    Row(
+        "it hangs at an event after a gap as it did without one",
+        [AT_7, get(1, A, incarnation=8), get(40, incarnation=9), get(41, B, incarnation=11)],
+        [],
+    ),
+    Row(
+        "it hangs after a gap without an event, and hung at an event",
+        [AT_7, get(1, A, incarnation=8), get(40, A, incarnation=10), get(80, A, incarnation=11)],
+        silent_after("an incarnation that was not the next", 3),
+    ),
+    Row(
+        "it hangs at an event after a gap, and did not hang at one without",
+        [AT_7, get(1, A, incarnation=8), get(2, incarnation=9), get(3, B, incarnation=11)],
+        silent_after("an incarnation that was not the next", 4),
+    ),
     Row("the first number", [AT_7, get(40, incarnation=7)], None),
     Row("the first number after a start", [AT_7, STOPPED, get(1, incarnation=9)], None),
     Row("a gap at the end of an event of its own", [get(0, A, incarnation=7), get(1, incarnation=9)], None),
@@ -289,9 +304,45 @@ ALIVE = [
     Row("it ends well for no reason", [get(0), WELL], AFTER_IT),
     Row("it ends well when its event is Scheduled", [get(0, A), WELL], AFTER_IT),
     Row("it ends well when its event is Started", [get(0, A_STARTED), WELL], []),
-    Row("it ends well before its VM is preempted", [get(0, "A Scheduled Preempt me"), WELL], []),
-    Row("it ends well before its VM is deleted", [get(0, "A Scheduled Terminate me"), WELL], []),
+    *(
+        Row(
+            f"it ends with code {code} before its VM is {word}",
+            [get(0, f"A Scheduled {kind} me"), WELL | {"exit_code": code}],
+            [],
+        )
+        for word, kind in (("preempted", "Preempt"), ("deleted", "Terminate"))
+        for code in (0, 1, -2, -15, 130, 143)
+    ),
+    *(
+        Row(
+            f"it crashes with code {code} before its VM is preempted",
+            [get(0, "A Scheduled Preempt me"), WELL | {"exit_code": code}],
+            ended_with(code, "after GET #1"),
+        )
+        for code in (2, -6, -9, -11, 127, 137)
+    ),
+    *(
+        Row(f"it ends with code {code} when its event is Started", [get(0, A_STARTED), WELL | {"exit_code": code}], [])
+        for code in (-2, -15, 130, 143)
+    ),
     Row("it crashes when its event is Started", [get(0, A_STARTED), DIED], ended_with(1, "after GET #1")),
+    Row("it ends by SIGTERM for no reason", [get(0), WELL | {"exit_code": -15}], ended_with(-15, "after GET #1")),
+    Row(
+        "it ends by SIGTERM when its event is Scheduled",
+        [get(0, A), WELL | {"exit_code": -15}],
+        ended_with(-15, "after GET #1"),
+    ),
+    Row(
+        "it ends well before a neighbour is preempted and itself rebooted",
+        [get(0, "T Scheduled Preempt other", A), WELL],
+        AFTER_IT,
+    ),
+    Row("it crashes for a neighbour, which is another rule's", [get(0, THEIRS), DIED], []),
+    Row(
+        "it crashes at the empty NotBefore of a neighbour",
+        [get(0, THEIRS), get(1, THEIRS_STARTED), DIED],
+        ended_with(1, "after GET #2"),
+    ),
     Row("it ends well when a neighbour's event is Started", [get(0, THEIRS_STARTED, A), WELL], AFTER_IT),
     Row("it leaves for a neighbour, which is another rule's", [get(0, THEIRS), WELL], []),
     Row("it ends well after an error when its event is Started", [get(0, A_STARTED), get(1, status=500), WELL], []),

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
-from duenotice.domain.event import Source
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts.evidence import Duty, EventTimes, Evidence, needs_header, read_at
 from duenotice.testkit.verdicts.said import Said, said
-from duenotice.testkit.verdicts.stopping import after, is_always_slow, left_for
+from duenotice.testkit.verdicts.stopping import after, farewells, is_always_slow, left_for
+from duenotice.wire.event_names import TYPE_NAMES
 
 CROSSING_SECONDS = 0.25
 """An approval that was already sent when the document changed is not a mistake."""
@@ -16,18 +16,30 @@ CROSSING_SECONDS = 0.25
 
 def neighbour(evidence: Evidence) -> Said:
     """H01: only approving and ending can be seen from outside."""
-    others = _told(evidence, lambda life: evidence.vm not in life.resources)
+    others = [life for life in evidence.told if is_of_others(evidence, life)]
     wrong = (life for life in others if life.id in evidence.approved)
-    words = [f"it approved {life.id}, which hits {_names(life.resources)}" for life in wrong]
-    left = [f"it ended when it read of {event_id}, which does not hit it" for event_id in left_for(evidence)]
+    words = [f"it approved {_called(life)}, which hits {_names(life.resources)}" for life in wrong]
+    left = left_for(evidence)
+    if not evidence.approvals and not farewells(evidence):
+        others = []  # it does nothing that could be seen, for its own events either
     return said([*others, *left], [*words, *left])
 
 
 def leader(evidence: Evidence) -> Said:
     """H03: an event that another VM leads is for that VM to approve."""
-    led = _told(evidence, lambda life: evidence.vm in life.resources[1:])
+    led = _told(evidence, partial(is_led_by_another, evidence))
     wrong = (life for life in led if life.id in evidence.approved)
-    return said(led, (f"it approved {life.id}, which {life.resources[0]} leads" for life in wrong))
+    return said(led, (f"it approved {_called(life)}, which {life.resources[0]} leads" for life in wrong))
+
+
+def is_of_others(evidence: Evidence, life: EventTimes) -> bool:
+    """Whether an event does not hit the client's VM."""
+    return evidence.vm not in life.resources
+
+
+def is_led_by_another(evidence: Evidence, life: EventTimes) -> bool:
+    """Whether an event hits it, and another VM first."""
+    return evidence.vm in life.resources[1:]
 
 
 def peers(evidence: Evidence) -> Said:
@@ -105,8 +117,8 @@ def every_event(evidence: Evidence) -> Said:
 def comes_back(evidence: Evidence) -> Said:
     """H05: it asks when an event of its own is over, and handles the next one as it did the first."""
     handled = _handles("comes-back", evidence)
-    mine = [life for life in evidence.lives.values() if evidence.vm in life.resources and life.id in evidence.seen]
-    away = [] if is_always_slow(evidence) else [life for life in mine if _stays_away(evidence, life)]
+    mine = [] if is_always_slow(evidence) else [evidence.lives[event_id] for event_id in evidence.own]
+    away = [life for life in mine if _stays_away(evidence, life)]
     words = [f"it did not ask when {life.id} was over" for life in away]
     return None if handled is None and not words else [*(handled or []), *words]
 
@@ -144,19 +156,12 @@ def _about(evidence: Evidence, duty: Duty) -> str:
 
 
 def _missed(evidence: Evidence, duty: Duty) -> list[str]:
-    """Events of a duty that it did not approve although it had approved those of the duty before.
-
-    Some clients approve only what their user asked for: events that they never approve show nothing.
-    """
-    alike = [one for one in evidence.notes.duties if _sources(evidence, one) <= evidence.approved_sources]
+    """Events of a duty that it did not approve although it had approved those of the duty before."""
+    alike = [one for one in evidence.notes.duties if evidence.is_approved_kind(one)]
     before = alike[: alike.index(duty)] if duty in alike else []
     if not before or not _is_shown(evidence, duty) or not _is_handled(evidence, before[-1]):
         return []
     return [event_id for event_id in duty.event_ids if not _in_time(evidence, duty, event_id)]
-
-
-def _sources(evidence: Evidence, duty: Duty) -> set[Source]:
-    return {evidence.lives[event_id].source for event_id in duty.event_ids}
 
 
 def _is_handled(evidence: Evidence, duty: Duty) -> bool:
@@ -180,7 +185,7 @@ def _in_time(evidence: Evidence, duty: Duty, event_id: str) -> bool:
 
 def _told(evidence: Evidence, which: Callable[[EventTimes], bool]) -> list[EventTimes]:
     """Events that the client was shown, if it is one that approves at all."""
-    return [life for life in evidence.lives.values() if evidence.approvals and life.id in evidence.seen and which(life)]
+    return [life for life in evidence.told if evidence.approvals and which(life)]
 
 
 def _read_started(evidence: Evidence, approval: Exchange, event_id: str) -> bool:
@@ -205,6 +210,10 @@ def _is_too_late(evidence: Evidence, life: EventTimes, approval: Exchange) -> bo
     polls = (shown.poll for shown in evidence.shown if shown.poll.monotonic >= life.ended)
     has_read = any(approval.monotonic - read_at(poll) > CROSSING_SECONDS for poll in polls)
     return has_read or approval.monotonic - life.ended > evidence.tempo.unaware
+
+
+def _called(life: EventTimes) -> str:
+    return f"{TYPE_NAMES[life.type]} {life.id}"
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Source
+from duenotice.domain.event import EventType, Source
 from duenotice.errors import Malformed
 from duenotice.testkit.emulator import Happened
 from duenotice.testkit.overheard import Exchange
@@ -16,6 +16,12 @@ from duenotice.wire.seen_document import SeenDocument, SeenEvent, read_document
 from duenotice.wire.start_requests_json import decode_start_requests
 
 PREVIEW = "2017-03-01"
+PATH_OF_2016 = "/metadata/latest/scheduledevents"
+"""It is answered like the preview, and needs no api-version (A14)."""
+
+
+REMOVALS = ("Preempt", "Terminate")
+"""The types of events after which a VM is gone."""
 
 
 class Tempo(NamedTuple):
@@ -51,6 +57,13 @@ class Duty(NamedTuple):
     until: float
 
 
+class Kind(NamedTuple):
+    """What tells events apart for a client that does not handle all of them."""
+
+    type: EventType
+    source: Source
+
+
 class FaultWindow(NamedTuple):
     """A time in which answers were wrong on purpose."""
 
@@ -77,6 +90,8 @@ class GuideNotes:
     ended: str = ""
     """Why the tour ended before its last trial; empty when it did not."""
     endings: list[Ending] = field(default_factory=list)
+    ends_unseen: bool = False
+    """Whether nobody can see that the client ends: it was started elsewhere."""
     stops: list[float] = field(default_factory=list)
     """When we stopped a program that was silent, to start it again."""
     has_peers_file: bool = False
@@ -92,9 +107,14 @@ class EventTimes(NamedTuple):
 
     id: str
     resources: tuple[str, ...]
-    source: Source
+    kind: Kind
     ended: float | None = None
     cancelled: bool = False
+
+    @property
+    def type(self) -> EventType:
+        """What happens to its VMs."""
+        return self.kind.type
 
 
 class ShownDocument(NamedTuple):
@@ -149,9 +169,13 @@ class Evidence:
         return {event_id: ones for event_id, ones in taken.items() if ones}
 
     @cached_property
-    def approved_sources(self) -> set[Source]:
-        """Whose events it approves: the platform's, its user's, or both."""
-        return {self.lives[event_id].source for event_id in self.taken if event_id in self.lives}
+    def approved_kinds(self) -> set[Kind]:
+        """The kinds of events that it approves."""
+        return {self.lives[event_id].kind for event_id in self.taken if event_id in self.lives}
+
+    def is_approved_kind(self, duty: Duty) -> bool:
+        """Whether it approves events such as these; some clients approve only what their user asked for."""
+        return {self.lives[event_id].kind for event_id in duty.event_ids} <= self.approved_kinds
 
     @cached_property
     def lives(self) -> dict[str, EventTimes]:
@@ -172,6 +196,16 @@ class Evidence:
             for event in document.events:
                 found.setdefault(event.event_id, []).append((poll, event))
         return found
+
+    @cached_property
+    def told(self) -> list[EventTimes]:
+        """The events that it read of."""
+        return [life for life in self.lives.values() if life.id in self.seen]
+
+    @cached_property
+    def own(self) -> list[str]:
+        """The events of its own VM that it read of."""
+        return [life.id for life in self.told if self.vm in life.resources]
 
     def mine(self, document: SeenDocument) -> set[str]:
         """The events of a document that hit the client's VM."""
@@ -196,6 +230,12 @@ class Evidence:
         before = self.shown[index - 1] if index else None
         return before.document if before is not None and before.run == self.run_of(exchange) else None
 
+    def _is_told_to_go(self, exchange: Exchange) -> bool:
+        """Whether the last document that it was given by then removes its VM."""
+        index = bisect(self.shown, exchange.number, key=lambda shown: shown.poll.number)
+        events = self.shown[index - 1].document.events if index else ()
+        return any(event.type in REMOVALS and event.hits(self.vm) for event in events)
+
     @cached_property
     def _cuts(self) -> list[float]:
         """When the program ended or was stopped; after each it may have been started again."""
@@ -218,6 +258,8 @@ class Evidence:
         if exchange.answered is None and "wait" in exchange.query:
             return 0.0  # it waits for us
         later = self.next_ask(exchange)
+        if later is None and self.notes.ends_unseen and self._is_told_to_go(exchange):
+            return 0.0  # it may have ended, which is right
         cuts = self._cuts[self.run_of(exchange) :]
         end = min([self.ended, *cuts, *([] if later is None else [later.monotonic])])
         return end - read_at(exchange)
@@ -225,8 +267,18 @@ class Evidence:
 
 def needs_header(exchange: Exchange) -> bool:
     """Whether a request is refused without the Metadata header (A03)."""
-    version = BY_NAME.get(exchange.api_version)
+    version = BY_NAME.get(version_of(exchange))
     return version is None or version.needs_header or not (exchange.is_poll or exchange.is_approval)
+
+
+def version_of(exchange: Exchange) -> str:
+    """The api-version that answers a request; empty when it names none and its path needs one."""
+    return PREVIEW if asks_as_in_2016(exchange) else exchange.api_version
+
+
+def asks_as_in_2016(exchange: Exchange) -> bool:
+    """Whether its path is that of 2016."""
+    return exchange.path.lower().rstrip("/") == PATH_OF_2016
 
 
 def read_at(exchange: Exchange) -> float:
@@ -244,7 +296,7 @@ def approved_ids(approval: Exchange) -> list[str]:
 
 def document_of(poll: Exchange) -> SeenDocument | None:
     """The document that a poll was answered with; None when the answer was not a document."""
-    return _read(poll.answer, poll.api_version == PREVIEW)
+    return _read(poll.answer, version_of(poll) == PREVIEW)
 
 
 @lru_cache(maxsize=64)
@@ -260,7 +312,7 @@ def _lives(happened: Iterable[Happened]) -> dict[str, EventTimes]:
     for at, record in happened:
         match record.transition:
             case t.EventRaised(event):
-                lives[event.id] = EventTimes(event.id, event.resources, event.source)
+                lives[event.id] = EventTimes(event.id, event.resources, Kind(event.type, event.source))
             case t.EventCompleted(event_id) | t.EventFailed(event_id) if event_id in lives:
                 lives[event_id] = lives[event_id]._replace(ended=at)
             case t.EventCancelled(event_id) if event_id in lives:

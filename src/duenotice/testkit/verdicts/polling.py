@@ -1,8 +1,10 @@
 """Judges how a client asks: its header, how often it asks, its api-version. Pure."""
 
-from duenotice.testkit.verdicts.evidence import Evidence, needs_header
+import re
+
+from duenotice.testkit.verdicts.evidence import PATH_OF_2016, PREVIEW, Evidence, asks_as_in_2016, needs_header
 from duenotice.testkit.verdicts.said import Said, said
-from duenotice.wire.api_versions import BY_NAME
+from duenotice.wire.api_versions import BY_NAME, NEWEST_NAMES
 
 METADATA_ADDRESS = "169.254.169.254"
 BURST_SECONDS = 2
@@ -10,13 +12,16 @@ BURST_SECONDS = 2
 OLDEST_FIT = "2017-11-01"
 """Older api-versions never show Preempt (B10)."""
 
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
 
 def asks(evidence: Evidence) -> Said:
     """H01: a client that never asks is never told."""
     if evidence.polls:
         return []
     others = "; it asked for other things only" if evidence.exchanges else ""
-    return [f"nothing asked {METADATA_ADDRESS} for /metadata/scheduledevents{others}"]
+    ended = "".join(f"; it ended with code {one.code}" for one in evidence.notes.endings[:1])
+    return [f"nothing asked {METADATA_ADDRESS} for /metadata/scheduledevents{others}{ended}"]
 
 
 def header(evidence: Evidence) -> Said:
@@ -45,14 +50,19 @@ def crowding(evidence: Evidence) -> Said:
 
 def version(evidence: Evidence) -> Said:
     """A04, B10: versions that it tries during a fault, or before it finds one that works, do not count."""
-    asked = sorted({one.api_version for one in (*evidence.polls, *evidence.approvals) if evidence.is_right(one)})
-    known = [one for one in asked if one in BY_NAME]
-    return said(asked, (wrong for one in known or asked if (wrong := _wrong_version(one))))
+    requests = [one for one in (*evidence.polls, *evidence.approvals) if evidence.is_right(one)]
+    asked = {PATH_OF_2016 if asks_as_in_2016(one) else one.api_version for one in requests}
+    known = asked & {PATH_OF_2016, *BY_NAME}
+    return said(asked, (wrong for one in sorted(known or asked) if (wrong := _wrong_version(one))))
 
 
 def _wrong_version(name: str) -> str:
     if not name:
         return "it asks without an api-version"
-    if name not in BY_NAME:
-        return f"it asks for api-version {name[:20]}, which does not exist"
-    return f"it asks for api-version {name}" if name < OLDEST_FIT else ""
+    if name == PATH_OF_2016:
+        return f"it asks {PATH_OF_2016}, the path of 2016, which is answered like api-version {PREVIEW}"
+    if name in BY_NAME:
+        return f"it asks for api-version {name}" if name < OLDEST_FIT else ""
+    if _DATE.fullmatch(name) and name > NEWEST_NAMES[0]:
+        return f"it asks for api-version {name}, which is newer than all that are known"
+    return f"it asks for api-version {name[:20]}, which does not exist"

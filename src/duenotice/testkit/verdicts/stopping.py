@@ -1,10 +1,11 @@
 """Why a client stopped asking: only the last unusual thing that it was given is taken as the reason. Pure."""
 
+import signal
 from collections.abc import Callable
 from functools import partial
 
 from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Ending, Evidence, ShownDocument, document_of
+from duenotice.testkit.verdicts.evidence import REMOVALS, Evidence, ShownDocument, document_of
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.wire.seen_document import SeenDocument
 
@@ -12,6 +13,12 @@ LATE_SECONDS = 2.0
 """After this many real seconds every answer counts as late."""
 
 CUT = ("drop", "half")
+ON_PURPOSE = frozenset({0, -signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT})
+"""How a program ends that wants to: well, or by a signal that it sent itself, as the system or as a shell says it."""
+
+FAREWELLS = ON_PURPOSE | {1}
+"""How it may end when its VM goes away; 1 is what `sys.exit("a message")` gives."""
+
 _WHAT = {
     "errors": "an error",
     "empty-answer": "an empty answer",
@@ -40,8 +47,13 @@ def whole_tour(evidence: Evidence) -> Said:
 
 
 def left_for(evidence: Evidence) -> list[str]:
-    """The neighbours' events that made it end on purpose: with code 0, and with no event of its own ahead."""
-    return [event_id for run in _runs(evidence) if (event_id := _left_for(evidence, run))]
+    """How it ended because of neighbours' events, whatever its code."""
+    return [words for run in _runs(evidence) if (words := _left_for(evidence, run))]
+
+
+def farewells(evidence: Evidence) -> list[int]:
+    """The starts of the program that ended as its VM was about to go: that is a way to handle an event."""
+    return [run for run in _runs(evidence) if _was_to_end(evidence, run)]
 
 
 def is_always_slow(evidence: Evidence) -> bool:
@@ -81,6 +93,8 @@ def _death(evidence: Evidence, run: int) -> str:
 def _after(rule: str, evidence: Evidence) -> Said:
     odd = [ask for ask in evidence.asks if oddness(evidence, ask) == rule]
     silent = [] if is_always_slow(evidence) else [poll for poll in odd if _is_silent_after(evidence, poll)]
+    if silent and _hangs_at_news(evidence):
+        silent = [poll for poll in silent if not _is_news(evidence, poll)]
     return said(odd, (f"after {_WHAT[rule]} (#{poll.number}) it did not ask again" for poll in silent))
 
 
@@ -89,6 +103,21 @@ def _is_silent_after(evidence: Evidence, poll: Exchange) -> bool:
     if poll is evidence.last_of(run) and evidence.ending_of(run) is not None:
         return not _may_end(evidence, run)
     return evidence.silence_after(poll) >= evidence.tempo.patience
+
+
+def _hangs_at_news(evidence: Evidence) -> bool:
+    """Whether it is silent for too long after it has read of an event of its own, with nothing unusual about that."""
+    return any(
+        _is_news(evidence, poll)
+        and not oddness(evidence, poll)
+        and evidence.silence_after(poll) >= evidence.tempo.patience
+        for poll in evidence.polls
+    )
+
+
+def _is_news(evidence: Evidence, poll: Exchange) -> bool:
+    now, before = document_of(poll), evidence.document_before(poll)
+    return now is not None and bool(evidence.mine(now) - (evidence.mine(before) if before else set()))
 
 
 def _odd_document(evidence: Evidence, poll: Exchange) -> str:
@@ -114,28 +143,34 @@ def _may_end(evidence: Evidence, run: int) -> bool:
 
 
 def _was_to_end(evidence: Evidence, run: int) -> bool:
-    """Whether it ended well, and its VM was about to be taken away or rebooted: then it did nothing wrong."""
-    last = _last_shown(evidence, run)
-    if last is None or not _ended_well(evidence.ending_of(run)):
+    """Whether it ended on purpose when its VM was about to be taken away or rebooted: then it did nothing wrong."""
+    last, ending = _last_shown(evidence, run), evidence.ending_of(run)
+    if last is None or ending is None:
         return False
     events = [event for event in last.document.events if event.hits(evidence.vm)]
-    return any(event.type in ("Preempt", "Terminate") or event.started for event in events)
+    goes_away = any(event.type in REMOVALS for event in events)
+    return ending.code in (FAREWELLS if goes_away else ON_PURPOSE if any(event.started for event in events) else ())
 
 
 def _left_for(evidence: Evidence, run: int) -> str:
-    last = _last_shown(evidence, run)
-    if last is None or not _ended_well(evidence.ending_of(run)) or last.poll is not evidence.last_of(run):
+    """What is said if it ended right after it had read of events of others alone.
+
+    A crash at something unusual, such as an empty NotBefore, belongs to the rule about that.
+    """
+    last, ending = _last_shown(evidence, run), evidence.ending_of(run)
+    if last is None or ending is None or last.poll is not evidence.last_of(run):
         return ""
     events = last.document.events
-    return "" if any(event.hits(evidence.vm) for event in events) else next((event.event_id for event in events), "")
+    if not events or any(event.hits(evidence.vm) for event in events):
+        return ""
+    if ending.code not in ON_PURPOSE and oddness(evidence, last.poll):
+        return ""
+    what = f"{events[0].type} {events[0].event_id}"
+    return f"it ended with code {ending.code} when it read of {what}, which does not hit it"
 
 
 def _last_shown(evidence: Evidence, run: int) -> ShownDocument | None:
     return next((shown for shown in reversed(evidence.shown) if shown.run == run), None)
-
-
-def _ended_well(ending: Ending | None) -> bool:
-    return ending is not None and ending.code == 0
 
 
 def _waits(poll: Exchange) -> bool:

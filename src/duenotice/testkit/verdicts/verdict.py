@@ -5,16 +5,17 @@ from statistics import median
 from typing import NamedTuple
 
 from duenotice.plain_text import one_line
-from duenotice.testkit.verdicts.evidence import Evidence
+from duenotice.testkit.verdicts.evidence import Evidence, version_of
 from duenotice.testkit.verdicts.rules import BY_ID, ERROR, RULES, Rule
-from duenotice.testkit.verdicts.untried import why_untried
+from duenotice.testkit.verdicts.untried import NOTHING_ASKED, left_open, remarks, why_untried
 
-PASSED, FAILED, NOT_TRIED = "passed", "failed", "not tried"
-TOUR = "tour"
+PASSED, WARNED, FAILED, NOT_TRIED = "passed", "warned", "failed", "not tried"
+NOT_REACHED = "the tour did not get to it"
+ASKS, TOUR = "asks", "tour"
 
 
 class Finding(NamedTuple):
-    """What a rule found; `said` are the complaints, `why` says why a rule was not tried."""
+    """What a rule found; `said` are the complaints. `why` says why it was not tried, or what of it was not."""
 
     rule: Rule
     outcome: str
@@ -23,37 +24,57 @@ class Finding(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The findings in the order of the rules, and what was seen."""
+    """The findings in the order of the rules, what was seen, and what else the reader has to know."""
 
     findings: tuple[Finding, ...]
     seen: dict[str, object]
-    strict: bool = False
-    """Whether warnings count."""
+    remarks: tuple[str, ...] = ()
 
     @property
     def failed(self) -> list[Finding]:
-        """The findings against the client."""
+        """The findings for which it does not pass."""
         return [finding for finding in self.findings if finding.outcome == FAILED]
+
+    @property
+    def warned(self) -> list[Finding]:
+        """The findings that do not keep it from passing."""
+        return [finding for finding in self.findings if finding.outcome == WARNED]
+
+    @property
+    def broken(self) -> list[Finding]:
+        """All findings against the client."""
+        return [finding for finding in self.findings if finding.outcome in (FAILED, WARNED)]
+
+    @property
+    def not_tried(self) -> dict[str, list[str]]:
+        """The rules that were not tried, by the reason."""
+        found: dict[str, list[str]] = {}
+        for one in self.findings:
+            if one.outcome == NOT_TRIED:
+                found.setdefault(one.why or NOT_REACHED, []).append(one.rule.id)
+        return found
 
     @property
     def passes(self) -> bool:
         """Whether CI may go on: every rule that applies was tried, and no error was found."""
-        return not any(self.strict or finding.rule.severity == ERROR for finding in self.failed)
+        return not self.failed
 
 
 def judge(evidence: Evidence, strict: bool = False, allow_untried: bool = False) -> Verdict:
-    """Judge a client by every rule."""
-    findings = {rule.id: _finding(rule, evidence) for rule in RULES}
+    """Judge a client by every rule; `strict` makes errors of warnings."""
+    findings = {rule.id: _finding(rule, evidence, strict) for rule in RULES}
     findings[TOUR] = _tour(findings, allow_untried)
-    return Verdict(tuple(findings.values()), _seen(evidence), strict)
+    return Verdict(tuple(findings.values()), _seen(evidence), tuple(remarks(evidence)))
 
 
-def _finding(rule: Rule, evidence: Evidence) -> Finding:
+def _finding(rule: Rule, evidence: Evidence, strict: bool) -> Finding:
     said = rule.judge(evidence)
     if said is None:
         return Finding(rule, NOT_TRIED, why=why_untried(rule.id, evidence))
+    if not said:
+        return Finding(rule, PASSED, why=left_open(rule.id, evidence))
     # A client may have put anything into these words: what it asked for is in them.
-    return Finding(rule, FAILED, tuple(map(one_line, said))) if said else Finding(rule, PASSED)
+    return Finding(rule, FAILED if strict or rule.severity == ERROR else WARNED, tuple(map(one_line, said)))
 
 
 def _tour(findings: dict[str, Finding], allow_untried: bool) -> Finding:
@@ -61,6 +82,8 @@ def _tour(findings: dict[str, Finding], allow_untried: bool) -> Finding:
 
     If the client broke another rule, that may be the reason, and is enough.
     """
+    if findings[ASKS].outcome == FAILED:
+        return Finding(BY_ID[TOUR], NOT_TRIED, why=NOTHING_ASKED)
     broken = [one for one in findings.values() if one.outcome == FAILED and one.rule.severity == ERROR]
     left = [one.rule.id for one in findings.values() if one.outcome == NOT_TRIED and not one.why and not broken]
     words = [*findings[TOUR].said, *([f"not tried: {', '.join(left)}"] if left else [])]
@@ -82,6 +105,8 @@ def _seen(evidence: Evidence) -> dict[str, object]:
         "approvals": len(taken),
         "approvals_not_taken": len(evidence.approvals) - len(taken),
         "events": len(evidence.seen),
-        "api_versions": sorted({one.api_version for one in (*evidence.polls, *evidence.approvals)}),
+        "own_events": len(evidence.own),
+        "own_events_approved": len([event_id for event_id in evidence.own if event_id in evidence.taken]),
+        "api_versions": sorted({version_of(one) for one in (*evidence.polls, *evidence.approvals)}),
         "exit_code": endings[-1].code if endings else None,
     }
