@@ -62,14 +62,14 @@ class PrivateSystemd:
         # Over the bus: this systemd drops direct connections from outside of its namespace of processes.
         self.systemctl = ["/usr/bin/env", f"DBUS_SESSION_BUS_ADDRESS=unix:path={self.socket}", "systemctl", "--user"]
         self._keeper = keeper
-        self._spaces = ["--pid", "--mount", *(["--net"] if network else [])]
+        self._spaces = ["--pid", "--mount", "--uts", "--ipc", *(["--net"] if network else [])]
 
     def inside(self, *command: str) -> str:
         """Run a program in there, where processes have the numbers that it gives them; it must succeed."""
         first = Path(f"/proc/{self._keeper}/task/{self._keeper}/children").read_text().split()[0]
         whole = ["nsenter", f"--target={first}", *self._spaces, "--", *command]
         done = subprocess.run(whole, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def show(self, unit: str, what: str = "ActiveState") -> str:

@@ -29,6 +29,7 @@ _TAKEN = re.compile(
     r"Protect|ReadOnly|ReadWrite|Remove|Restrict|SecureBits|Supplementary|SystemCall|TemporaryFile|UMask|User)\w*=.*"
 )
 """Lines of a unit that give or take rights; a transient unit may have all of them."""
+_ADD_UP = ("AmbientCapabilities", "CapabilityBoundingSet")
 _NOT_TAKEN = ("RestartSec=", "RestartMode=", "RemainAfterExit=")
 _REFUSED = re.compile(r"\d+ +(?:<\.\.\. )?(\w+)(\(.*?\))?.* = -1 (EPERM|EACCES|EROFS|ENOENT) .*")
 _PATH = re.compile(r'"(/[^"]*)"')
@@ -65,8 +66,26 @@ def _rights() -> list[str]:
     shown = subprocess.run(["systemctl", "cat", "--no-pager", UNIT], capture_output=True, text=True, check=False)
     if shown.returncode:
         raise NotFound(f"systemd has no {UNIT}.", hint="Install it, from the package or from packaging/systemd/.")
-    lines = shown.stdout.splitlines()
-    return [line for line in lines if _TAKEN.fullmatch(line) and not line.startswith(_NOT_TAKEN)]
+    lines = [line for line in shown.stdout.splitlines() if _TAKEN.fullmatch(line) and not line.startswith(_NOT_TAKEN)]
+    rights = [line for line in lines if line.partition("=")[0] not in _ADD_UP]
+    for key in _ADD_UP:
+        values = [line.partition("=")[2] for line in lines if line.startswith(f"{key}=")]
+        rights += [f"{key}={_capabilities(values)}"] if values else []
+    return rights
+
+
+def _capabilities(values: Sequence[str]) -> str:
+    """What several lines of a unit add up to: of those of a transient unit only the last one counts."""
+    said, are_taken = set[str](), values[0].startswith("~")
+    for value in values:
+        words = set(value.removeprefix("~").split())
+        if not value:
+            said, are_taken = set(), False
+        elif value.startswith("~") == are_taken:
+            said |= words
+        else:
+            said -= words
+    return ("~" if are_taken else "") + " ".join(sorted(said))
 
 
 def _rehearsed(command: Sequence[str], rights: Sequence[str], seconds: float) -> list[str]:
