@@ -99,8 +99,7 @@ three-nodes-tests: develop
 programs: develop ## the programs that tests run (as root on Debian it installs Debian packages)
 	tools/debian-programs $(HYPERVISOR) chromium-headless-shell curl dbus etcd-server golang-go haproxy iproute2 jq \
 		libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime nftables nodejs \
-		keepalived munge openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns slurm-client slurmctld slurmd \
-		strace systemd util-linux
+		openssl patroni postgresql-15 python3-etcd python3-psycopg2 resource-agents slirp4netns strace systemd util-linux
 	tools/real-programs
 	tools/host-programs
 
@@ -115,7 +114,9 @@ bench-quick: develop ## the daily part of that in two minutes (as root on Debian
 soak: develop ## look for longer, with fresh seeds on all cores, until something is found (SOAK=10m; 90s, 2h)
 	$(BIN)/python -m simulator.soak --for $(or $(SOAK),10m)
 
-soak-tests: develop ## 300 rounds of kill -9, ten times as many random stories as the tests, failovers of PostgreSQL
+soak-tests: develop ## 300 rounds of kill -9, ten times as many random stories as the tests, failovers of PostgreSQL, the agent's recipes (as root on Debian it installs Debian packages)
+	tools/debian-programs busybox-static corosync crmsh crun iproute2 keepalived munge netavark nginx-light pacemaker podman \
+		slurm-client slurmctld slurmd strace
 	$(BIN)/python -m tests.crash --rounds 300
 	DUENOTICE_EXAMPLES=2000 $(PYTEST) tests/promises/test_machine.py tests/promises/test_maintenances.py \
 		tests/promises/test_fleet_changes.py tests/promises/test_previews.py tests/promises/test_cluster.py \

@@ -185,6 +185,8 @@ def agent_package(root: Path) -> None:
     pyz.write(target, pyz.contents(wheels), b"#!/usr/bin/python3\n")
     for name in ("duenotice-agent.service", "duenotice-agent-unprivileged.service"):
         unit(root, name, "/usr/bin/duenotice-agent")
+    for drop_in in sorted((PARTS / "systemd/drop-ins").glob("*.conf")):
+        put(root, f"usr/share/doc/duenotice-agent/examples/{drop_in.name}", drop_in.read_text())
     put(root, "etc/duenotice/agent.toml", (PARTS / "debian/agent.toml").read_text())
     documents(root, "duenotice-agent", agent)
 

@@ -52,7 +52,9 @@ def test_a_handler_that_has_failed_prepares_again_when_a_person_says_so(service:
         (agent.folder / "drain.good").touch()
         assert command(agent, "retry", ID[:8].lower(), "drain").err == "drain prepares again.\n"
         agent.until(lambda: "approved" in agent.whats)
-        assert problems(agent) == {} and states(agent) == {"drain": "prepared"}
+        assert problems(agent) == {} and states(agent) == {"drain": "prepared"} and agent.trace == ["prepare"]
+        command(agent, "retry", ID, "drain")  # also what has worked, if that was in vain
+        agent.until(lambda: agent.trace == ["prepare", "prepare"] and states(agent) == {"drain": "prepared"})
 
 
 @pytest.mark.parametrize("drain", [FAILS, "sleep 60"], ids=["failed", "hangs"])
@@ -214,19 +216,24 @@ def test_events_are_listed_with_what_each_handler_did(service: Service, tmp_path
 
 
 def test_what_is_undone_before_the_event_begins_is_said_and_done_again(service: Service, tmp_path: Path) -> None:
-    """Somebody uncordons the node while notice is left (S12)."""
+    """Somebody uncordons the node and puts back what a hook has drained, while notice is left (S12)."""
     with running() as cluster, machine(service, tmp_path) as agent:
         token = agent.folder / "token"
         token.write_text(TOKEN)
         token.chmod(0o600)
         file = agent.folder / "agent.toml"
         text = file.read_text().replace('handlers = ["drain"]', 'handlers = ["drain", "node"]')
+        look = hook(agent, "look", f"[ -e {agent.drained} ] || {{ echo it is back; exit 1; }}")
+        text = text.replace('kind = "command"', f'kind = "command"\nprepared = ["{look}"]')
         keys = f'server = "{cluster.url}"\ntoken_file = "{token}"\nnode = "{NODE}"\n'
         file.write_text(f'{text}[handlers.node]\nkind = "kubernetes"\n{keys}')
         agent.start()
         agent.until(lambda: "approved" in agent.whats)
         with cluster.lock:
             del cluster.node["spec"]["unschedulable"]
-        agent.until(lambda: '"undone"' in agent.log and "new pods may come to web-0 again" in agent.log)
-        agent.until(lambda: cluster.node["spec"].get("unschedulable") is True and states(agent)["node"] == "prepared")
-        assert agent.trace == ["prepare"] and agent.whats.count("undone") == 1
+        agent.drained.unlink()
+        agent.until(lambda: agent.whats.count("undone") == 2)
+        assert "new pods may come to web-0 again" in agent.log and "look exited with 1: it is back" in agent.log
+        agent.until(lambda: cluster.node["spec"].get("unschedulable") is True and agent.drained.exists())
+        agent.until(lambda: set(states(agent).values()) == {"prepared"})
+        assert agent.trace == ["prepare", "prepare"]

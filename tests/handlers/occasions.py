@@ -33,14 +33,14 @@ class Killed(BaseException):
 
 
 def occasion(
-    notes: dict[str, Any], *, event: SeenEvent = EVENT, seconds: float = SECONDS, drill: bool = False
+    notes: dict[str, Any], *, event: SeenEvent = EVENT, seconds: float = SECONDS, drill: bool = False, again: int = 0
 ) -> Occasion:
     """An occasion whose notes are kept in that dictionary."""
 
     async def note(key: str, value: Any) -> None:
         notes[key] = value
 
-    return Occasion(event, "web-0", monotonic() + seconds, notes, note, drill)
+    return Occasion(event, "web-0", monotonic() + seconds, notes, note, drill, again=again)
 
 
 def killed_at(notes: dict[str, Any], count: int, *, written: bool) -> Occasion:

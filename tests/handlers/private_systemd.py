@@ -18,7 +18,7 @@ REFUSED = 9
 _OUTER = """
 set -eu
 echo $$ >"$GROUP/cgroup.procs"
-exec unshare --mount --pid --cgroup --uts --ipc --fork --kill-child --mount-proc sh "$FOLDER/inner.sh"
+exec unshare $NETWORK --mount --pid --cgroup --uts --ipc --fork --kill-child --mount-proc sh "$FOLDER/inner.sh"
 """
 _INNER = """
 set -eu
@@ -39,6 +39,7 @@ for place in / /tmp /var/tmp /etc /var/log /dev "$OUTSIDE"; do
     if touch "$place/.must-fail" 2>/dev/null; then rm "$place/.must-fail"; exit 9; fi
 done
 [ "$(cat /proc/self/cgroup | grep '^0::')" = 0::/ ] || exit 9
+[ -z "$NETWORK" ] || ip link set lo up
 export HOME="$FOLDER" XDG_RUNTIME_DIR="$FOLDER/run" SYSTEMD_UNIT_PATH="$FOLDER/units"
 export SYSTEMD_GENERATOR_PATH= SYSTEMD_ENVIRONMENT_GENERATOR_PATH=
 export DBUS_SESSION_BUS_ADDRESS="unix:path=$FOLDER/run/bus"
@@ -56,18 +57,19 @@ _UNITS = {
 class PrivateSystemd:
     """The manager behind `socket`; `show` asks it as systemctl would, without our code."""
 
-    def __init__(self, folder: Path, keeper: int) -> None:
+    def __init__(self, folder: Path, keeper: int, network: bool = False) -> None:
         self.socket = str(folder / "run" / "bus")
         # Over the bus: this systemd drops direct connections from outside of its namespace of processes.
         self.systemctl = ["/usr/bin/env", f"DBUS_SESSION_BUS_ADDRESS=unix:path={self.socket}", "systemctl", "--user"]
         self._keeper = keeper
+        self._spaces = ["--pid", "--mount", "--uts", "--ipc", *(["--net"] if network else [])]
 
     def inside(self, *command: str) -> str:
         """Run a program in there, where processes have the numbers that it gives them; it must succeed."""
         first = Path(f"/proc/{self._keeper}/task/{self._keeper}/children").read_text().split()[0]
-        whole = ["nsenter", f"--target={first}", "--pid", "--mount", "--", *command]
-        done = subprocess.run(whole, capture_output=True, text=True, timeout=30)
-        assert done.returncode == 0, done.stderr
+        whole = ["nsenter", f"--target={first}", *self._spaces, "--", *command]
+        done = subprocess.run(whole, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def show(self, unit: str, what: str = "ActiveState") -> str:
@@ -94,8 +96,13 @@ class PrivateSystemd:
 
 
 @contextlib.contextmanager
-def private_systemd(folder: Path, units: dict[str, str], own: tuple[str, ...] = ()) -> Iterator[PrivateSystemd]:
-    """Run it with these units until the block ends; the folders `own` are empty in there, and may be written."""
+def private_systemd(
+    folder: Path, units: dict[str, str], own: tuple[str, ...] = (), network: bool = False
+) -> Iterator[PrivateSystemd]:
+    """Run it with these units until the block ends; the folders `own` are empty in there, and may be written.
+
+    With `network` it has a network of its own, with nothing but loopback in it.
+    """
     for program, package in (("unshare", "util-linux"), ("systemctl", "systemd"), ("dbus-daemon", "dbus")):
         require_program(program, package)
     require_program("/usr/lib/systemd/systemd", "systemd")
@@ -106,11 +113,11 @@ def private_systemd(folder: Path, units: dict[str, str], own: tuple[str, ...] = 
     (folder / "inner.sh").write_text(_INNER)
     with _control_group(folder.name) as group, (folder / "log").open("w") as log:
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "FOLDER": str(folder), "GROUP": str(group)}
-        environment |= {"OUTSIDE": str(folder.parent), "OWN": " ".join(own)}
+        environment |= {"OUTSIDE": str(folder.parent), "OWN": " ".join(own), "NETWORK": "--net" if network else ""}
         command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", _OUTER]
         with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
             try:
-                manager = PrivateSystemd(folder, process.pid)
+                manager = PrivateSystemd(folder, process.pid, network)
                 wait_until(lambda: process.poll() is not None or manager.answers())
                 if process.poll() == REFUSED:
                     skip_unless_ci("needs to make all of this machine read-only for a private systemd")

@@ -27,6 +27,7 @@ from tests.handlers.occasions import (
     prepare_killed,
     recover,
     script,
+    undone,
     wait_until,
 )
 
@@ -297,11 +298,43 @@ def test_recover_undoes_what_had_begun_wherever_it_was_cut(tmp_path, count, writ
     recover("command", notes, hooks=folder)
     lines = said.read_text().splitlines() if said.exists() else []
     ran = {line.split()[1] for line in lines if line.startswith("prepare")}
-    undone = [line.split()[1] for line in lines if line.startswith("recover")]
-    assert ran <= set(undone) == set(notes)
-    assert undone == sorted(undone, reverse=True)
+    back = [line.split()[1] for line in lines if line.startswith("recover")]
+    assert ran <= set(back) == set(notes)
+    assert back == sorted(back, reverse=True)
 
 
 def _alive(pid: str) -> bool:
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [("exit 0", ""), ("exit 1", "exited with 1: it is back"), ("exit 127", "exited with 127: it is back")],
+)
+def test_a_program_says_whether_all_is_still_prepared(tmp_path: Path, end: str, said: str):
+    """Its exit code decides, and what it prints says why."""
+    look = script(tmp_path / "look", f'#!/bin/sh\necho it is back\n[ "$DUENOTICE_EVENT_PHASE" = prepared ] && {end}\n')
+    found = undone("command", {}, prepare=["/bin/true"], prepared=[look])
+    assert found == (f"{look} {said}" if said else "")
+
+
+@pytest.mark.parametrize(
+    ("end", "error"), [("exit 75", TryAgain), ("kill -9 $$", TryAgain), ("chmod 666 $0; exec $0", HandlerFailed)]
+)
+def test_a_program_that_cannot_say_it_is_asked_again(tmp_path: Path, end: str, error: type[HandlerFailed]):
+    """Nothing is prepared again for that reason: it is not known whether it was undone."""
+    look = script(tmp_path / "look", f"#!/bin/sh\n{end}\n")
+    if "chmod" in end:
+        Path(look).chmod(0o666)
+    with pytest.raises(error):
+        undone("command", {}, prepare=["/bin/true"], prepared=[look])
+
+
+def test_hooks_that_were_done_are_done_again_when_their_work_was_undone(tmp_path: Path):
+    """And not otherwise, however often they are asked to (S13)."""
+    hook = script(tmp_path / "hook", f"#!/bin/sh\necho x >>{tmp_path}/trace\n")
+    handler, notes = load("it", "command", {"prepare": [hook]}), NOTES()
+    for again, runs in ((0, 1), (0, 1), (1, 2), (1, 2), (2, 3)):
+        asyncio.run(handler.prepare(occasion(notes, again=again)))
+        assert (tmp_path / "trace").read_text().count("x") == runs

@@ -62,6 +62,16 @@ def test_it_sees_that_a_unit_was_started(systemd):
     assert undone("systemd", notes, **keys) == f"{BOTH[0]} was started"
 
 
+def test_shutdown_sees_that_a_unit_was_started(systemd):
+    """Of its steps that are units."""
+    keys = {"steps": [{"unit": unit} for unit in BOTH] + [{"stop": ["/bin/true"]}], "systemctl": systemd.systemctl}
+    notes = NOTES()
+    prepare("shutdown", notes, **keys)
+    assert undone("shutdown", notes, **keys) == ""
+    systemd.run("StartUnit", BOTH[1], "active")
+    assert undone("shutdown", notes, **keys) == f"{BOTH[1]} was started"
+
+
 def test_it_starts_only_what_it_stopped(systemd):
     """A unit that was down before stays down."""
     keys, notes = {"units": ["web.service", "idle.service"], "systemctl": systemd.systemctl}, NOTES()

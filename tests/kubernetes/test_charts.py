@@ -86,7 +86,9 @@ def test_the_agents_chart_makes_a_configuration_that_works(
     (tmp_path / "agent.toml").write_text(agent_toml(objects(chart_text("duenotice-agent", values, plane.folder))))
     config = load_config(tmp_path / "agent.toml")
     assert findings(config, {}) == []
-    assert {rule.handlers for rule in config.rules} == {tuple(config.handlers)[::-1]}
+    assert {name for rule in config.rules for name in rule.handlers} == set(config.handlers)
+    types = {each for rule in config.rules for each in rule.types}
+    assert not config.handlers or types >= {"Reboot", "Redeploy", "Terminate", "Preempt"}
 
 
 def test_the_services_chart_makes_settings_that_work(plane: ControlPlane, tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ class Work(Struct, frozen=True):
     output: str = ""
     """The end of what its hooks printed when all went well; else that is in the reason."""
     notes: dict[str, Any] = {}
+    again: int = 0
+    """How often it was prepared and must be prepared again: what its hooks had done before does not count any more."""
     skipped: bool = False
     """Whether a person has said that the event need not wait for it (`agent skip`)."""
 
@@ -172,8 +174,9 @@ def forget_old(cases: Cases) -> None:
 
 def _begun(case: Case, record: LedgerRecord) -> Case:
     old = case.works.get(record.handler)
-    tries, notes = (old.tries + 1, old.notes) if old else (1, {})
-    return _with(case, record, Work("preparing", record.content, record.boot, record.at, tries, notes=notes))
+    tries, notes, again = (old.tries + 1, old.notes, old.again) if old else (1, {}, 0)
+    work = Work("preparing", record.content, record.boot, record.at, tries, notes=notes, again=again)
+    return _with(case, record, work)
 
 
 def _now(state: Literal["prepared", "failed", "recovering", "recovered"]) -> Callable[[Case, LedgerRecord], Case]:
@@ -190,7 +193,8 @@ def _again(case: Case, record: LedgerRecord) -> Case:
     if (work := case.works.get(record.handler)) is None:
         return case
     content = work.content if case.returning else ""
-    return _with(case, record, replace(work, content=content, reason=record.reason, skipped=False))
+    again = work.again + (work.state == "prepared")  # what has failed goes on where it ended
+    return _with(case, record, replace(work, content=content, reason=record.reason, skipped=False, again=again))
 
 
 def _skipped(case: Case, record: LedgerRecord) -> Case:

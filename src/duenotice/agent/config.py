@@ -147,7 +147,8 @@ class _Reader:
         healthy = self._healthy(own, at)
         try:
             handler = load(name, kind, own)
-            return HandlerSpec(name, required, timeout, holds, hasattr(handler, "undone"), healthy), handler
+            looks = hasattr(handler, "undone") and getattr(handler, "looks", True)
+            return HandlerSpec(name, required, timeout, holds, looks, healthy), handler
         except DuenoticeError as error:  # its message begins with the key
             where = self._file.where(error.path if isinstance(error, Misplaced) else at)
             raise Misconfigured(f"{where}: {error.message}", hint=error.hint) from None

@@ -29,8 +29,22 @@ _TAKEN = re.compile(
     r"Protect|ReadOnly|ReadWrite|Remove|Restrict|SecureBits|Supplementary|SystemCall|TemporaryFile|UMask|User)\w*=.*"
 )
 """Lines of a unit that give or take rights; a transient unit may have all of them."""
+_ADD_UP = ("AmbientCapabilities", "CapabilityBoundingSet")
 _NOT_TAKEN = ("RestartSec=", "RestartMode=", "RemainAfterExit=")
-_REFUSED = re.compile(r"\d+ +(?:<\.\.\. )?(\w+)(\(.*?\))?.* = -1 (EPERM|EACCES|EROFS) .*")
+_REFUSED = re.compile(r"\d+ +(?:<\.\.\. )?(\w+)(\(.*?\))?.* = -1 (EPERM|EACCES|EROFS|ENOENT) .*")
+_PATH = re.compile(r'"(/[^"]*)"')
+DROP_INS = {
+    "/etc": "configuration.conf",
+    "/root": "home.conf",
+    "/home": "home.conf",
+    "/tmp": "tmp.conf",
+    "/var/tmp": "tmp.conf",
+    "/dev": "devices.conf",
+    "/proc/sys": "sysctl.conf",
+}
+"""Folder → the drop-in of docs/recipes.md with which a hook may use what is in it."""
+_HIDDEN = ("/tmp", "/var/tmp", "/dev")
+"""Folders of which a unit has its own."""
 _MOST_CALLS = 5
 _EXTRA_SECONDS = 30
 
@@ -52,8 +66,26 @@ def _rights() -> list[str]:
     shown = subprocess.run(["systemctl", "cat", "--no-pager", UNIT], capture_output=True, text=True, check=False)
     if shown.returncode:
         raise NotFound(f"systemd has no {UNIT}.", hint="Install it, from the package or from packaging/systemd/.")
-    lines = shown.stdout.splitlines()
-    return [line for line in lines if _TAKEN.fullmatch(line) and not line.startswith(_NOT_TAKEN)]
+    lines = [line for line in shown.stdout.splitlines() if _TAKEN.fullmatch(line) and not line.startswith(_NOT_TAKEN)]
+    rights = [line for line in lines if line.partition("=")[0] not in _ADD_UP]
+    for key in _ADD_UP:
+        values = [line.partition("=")[2] for line in lines if line.startswith(f"{key}=")]
+        rights += [f"{key}={_capabilities(values)}"] if values else []
+    return rights
+
+
+def _capabilities(values: Sequence[str]) -> str:
+    """What several lines of a unit add up to: of those of a transient unit only the last one counts."""
+    said, are_taken = set[str](), values[0].startswith("~")
+    for value in values:
+        words = set(value.removeprefix("~").split())
+        if not value:
+            said, are_taken = set(), False
+        elif value.startswith("~") == are_taken:
+            said |= words
+        else:
+            said -= words
+    return ("~" if are_taken else "") + " ".join(sorted(said))
 
 
 def _rehearsed(command: Sequence[str], rights: Sequence[str], seconds: float) -> list[str]:
@@ -93,11 +125,17 @@ def _rehearsed(command: Sequence[str], rights: Sequence[str], seconds: float) ->
 
 
 def _refused(calls: str) -> Iterator[str]:
-    """As `setpriority(PRIO_PROCESS, 0, -5) EPERM`."""
+    """As `setpriority(PRIO_PROCESS, 0, -5) EPERM`, with the drop-in that helps."""
     for line in calls.splitlines():
         found = _REFUSED.fullmatch(line)
-        if found and "__pycache__" not in line:  # a Python does well without
-            yield f"{found[1]}{found[2] or ''} {found[3]}"
+        if found is None or "__pycache__" in line:  # a Python does well without
+            continue
+        path = Path(named[1]) if (named := _PATH.search(line)) else None
+        helps = next((name for folder, name in DROP_INS.items() if path and path.is_relative_to(folder)), "")
+        if found[3] != "ENOENT":
+            yield f"{found[1]}{found[2] or ''} {found[3]}" + (f" ({helps} allows it)" if helps else "")
+        elif path is not None and any(map(path.is_relative_to, _HIDDEN)) and path.exists():
+            yield f"{found[1]}{found[2] or ''}: {path} is hidden from the unit ({helps} shows it)"
 
 
 async def rehearse(config: Config, name: str) -> list[str]:
@@ -110,13 +148,14 @@ async def rehearse(config: Config, name: str) -> list[str]:
     async def note(key: str, value: Any) -> None:
         notes[key] = value
 
-    for phase in ("prepare", "recover"):
+    for phase in ("prepare", *(["undone"] if spec.looks else []), "recover"):
         printed = Printed()
         deadline = monotonic() + spec.timeout
-        occasion = Occasion(event, event.resources[0], deadline, notes, note, True, name, printed)
+        occasion = Occasion(event, event.resources[0], deadline, notes, note, True, name, printed=printed)
         try:
             async with asyncio.timeout(spec.timeout):
-                await getattr(handler, phase)(occasion)
+                if said := await getattr(handler, phase)(occasion):
+                    found.append(f"after prepare: {said}")
         except Exception as error:
             found.append(f"{phase}: {printed.late or describe(error)}")
     return found

@@ -21,6 +21,8 @@ from duenotice.errors import Unavailable
 
 GRACE = 5.0
 """Seconds that a handler has to clean up after its deadline; then the agent stops waiting for it."""
+LOOK_SECONDS = 10.0
+"""How long a look at what is prepared may take; the handler does nothing else meanwhile."""
 LAST_LOOK = 0.2
 """Seconds after the deadline: what ended while the machine stood still is not late."""
 AGAIN = Backoff(0.5, 10.0)
@@ -123,19 +125,20 @@ class HandlerRunner:
             said = await cast(Any, self.handlers[step.handler]).undone(self._occasion(step, deadline, Printed()))
 
         async with self._lock(step.handler):
-            deadline = monotonic() + self.specs[step.handler].timeout
+            deadline = monotonic() + min(self.specs[step.handler].timeout, LOOK_SECONDS)
             await within(deadline, look())
         return said
 
     def _occasion(self, step: Prepare | Recover | LookAgain, deadline: float, printed: Printed) -> Occasion:
         case = self._recorder.cases[step.event_id]
-        notes = dict(case.works[step.handler].notes)
+        work = case.works[step.handler]
+        notes = dict(work.notes)
 
         async def note(key: str, value: Any) -> None:
             await self._note(step, key, value)
             notes[key] = value
 
-        return Occasion(case.event, self._vm(), deadline, notes, note, case.drill, step.handler, printed)
+        return Occasion(case.event, self._vm(), deadline, notes, note, case.drill, step.handler, work.again, printed)
 
     async def _note(self, step: Prepare | Recover | LookAgain, key: str, value: Any) -> None:
         try:

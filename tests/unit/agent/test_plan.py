@@ -424,6 +424,22 @@ def test_what_is_to_be_done_again_does_not_count_as_done(what: str):
     assert plan(known, view("a")) == [Prepare(ID, "a", 60.0)]
 
 
+@pytest.mark.parametrize(
+    ("records", "again"),
+    [
+        (DONE, 0),
+        ([*DONE, record("undone", "a")], 1),
+        ([*DONE, record("undone", "a"), *DONE], 1),
+        ([*DONE, record("undone", "a"), record("preparing", "a"), record("again", "a")], 1),
+        ([*DONE, record("undone", "a"), *DONE, record("again", "a")], 2),
+        ([record("preparing", "a"), record("failed", "a"), record("again", "a")], 0),
+    ],
+)
+def test_what_had_worked_and_is_to_be_done_again_is_counted(records: list[LedgerRecord], again: int):
+    """A hook of before does not count then; one that has failed goes on where it ended (S13)."""
+    assert cases(seen(), *records)[ID].works["a"].again == again
+
+
 def test_what_a_person_has_skipped_on_the_way_back_is_not_put_back_any_more():
     """The case is over then."""
     known = cases(seen(), *DONE, TURN, record("recovering", "a"), record("stuck", "a", reason="x"), SKIPPED)

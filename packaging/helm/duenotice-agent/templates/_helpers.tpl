@@ -32,15 +32,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{- /* The types of events that empty the node, as JSON, which TOML reads too. */ -}}
+{{- /* The types of events that empty the node, by the handler for them: each has a length of notice, in seconds, less
+what the approval needs. It is JSON, which TOML reads too. */ -}}
 {{- define "agent.types" -}}
-{{- $types := list -}}
-{{- if .Values.enableScheduledEventDraining }}{{ $types = concat $types (list "Reboot" "Redeploy") }}{{ end -}}
-{{- if .Values.enableSpotInterruptionDraining }}{{ $types = append $types "Preempt" }}{{ end -}}
-{{- if .Values.enableASGLifecycleDraining }}{{ $types = append $types "Terminate" }}{{ end -}}
-{{- if .Values.enableFreezeDraining }}{{ $types = append $types "Freeze" }}{{ end -}}
-{{- if not $types }}{{ fail "Every enable…Draining is false, so the agent would do nothing. Enable one of them." }}{{ end -}}
-{{- toJson $types -}}
+{{- $long := list -}}
+{{- if .Values.enableScheduledEventDraining }}{{ $long = concat $long (list "Reboot" "Redeploy") }}{{ end -}}
+{{- if .Values.enableFreezeDraining }}{{ $long = append $long "Freeze" }}{{ end -}}
+{{- $found := list (dict "handler" "empty" "seconds" 590 "types" $long) -}}
+{{- if .Values.enableASGLifecycleDraining -}}
+{{- $found = append $found (dict "handler" "empty-in-5-minutes" "seconds" 290 "types" (list "Terminate")) -}}
+{{- end -}}
+{{- if .Values.enableSpotInterruptionDraining -}}
+{{- $found = append $found (dict "handler" "empty-in-30-seconds" "seconds" 28 "types" (list "Preempt")) -}}
+{{- end -}}
+{{- if not $long }}{{ $found = rest $found }}{{ end -}}
+{{- if not $found }}{{ fail "Every enable…Draining is false, so the agent would do nothing. Enable one of them." }}{{ end -}}
+{{- toJson $found -}}
 {{- end -}}
 
 {{- /* On the host's network only the kubelet of the same machine asks, unless Prometheus does too. */ -}}
@@ -68,23 +75,30 @@ policy = {{ .Values.approvalPolicy | toJson }}
 listen = {{ include "agent.listen" . | toJson }}
 {{- end }}
 
-[[rules]]
-types = {{ include "agent.types" . }}
-handlers = [{{ if include "agent.hasWebhook" . }}"tell", {{ end }}"empty"]
+{{- $tells := include "agent.hasWebhook" . }}
+{{- $found := include "agent.types" . | fromJsonArray }}
+{{- range $found }}
 
-[handlers.empty]
+[[rules]]
+types = {{ toJson .types }}
+handlers = [{{ if $tells }}"tell", {{ end }}{{ toJson .handler }}]
+{{- end }}
+{{- range $found }}
+
+[handlers.{{ .handler }}]
 kind = "kubernetes"
-timeout = "{{ int .Values.nodeTerminationGracePeriod }}s"
-cordon_only = {{ .Values.cordonOnly }}
-{{- if ge (int .Values.podTerminationGracePeriod) 0 }}
-grace_period = "{{ int .Values.podTerminationGracePeriod }}s"
+timeout = "{{ min (int $.Values.nodeTerminationGracePeriod) (sub (int .seconds) (ternary 10 0 (eq $tells "true"))) }}s"
+cordon_only = {{ $.Values.cordonOnly }}
+{{- if ge (int $.Values.podTerminationGracePeriod) 0 }}
+grace_period = "{{ int $.Values.podTerminationGracePeriod }}s"
+{{- end }}
 {{- end }}
 {{- if include "agent.hasWebhook" . }}
 
 [handlers.tell]
 kind = "webhook"
 required = false
-timeout = "30s"
+timeout = "10s"
 {{- if .Values.webhookURLSecretName }}
 url_file = "/etc/duenotice/webhook/webhookurl"
 {{- else }}

@@ -58,6 +58,8 @@ class Occasion:
     """A rehearsal: the work is real, the event is not (`DUENOTICE_DRILL=1` for hooks)."""
     handler: str = ""
     """The name of the handler; none of its programs starts while an earlier one of them is alive."""
+    again: int = 0
+    """How often it was prepared and must be prepared again; what was noted as done before does not count."""
     printed: Printed = field(default_factory=Printed)
     """What hooks have printed; it is recorded with the result, also if the handler is cut off."""
 
@@ -84,7 +86,8 @@ class Handler(Generic[Keys]):
         raise NotImplementedError
 
     # A handler may also have `async def undone(self, occasion) -> str`: what of its work was undone since it prepared,
-    # in words, and "" when nothing was. It is asked every ten seconds until the event begins.
+    # in words, and "" when nothing was. It is asked every ten seconds until the event begins, and has as long for its
+    # answer. One that can tell only with some options has `looks`, too: whether these are given.
 
     def programs(self) -> Iterable[Argv]:
         """The programs that it would run; `agent check` says which of them would be refused."""

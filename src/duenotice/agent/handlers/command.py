@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from duenotice.agent.cases import fingerprint
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
-from duenotice.agent.handlers.hook import run_hook
+from duenotice.agent.handlers.hook import look_with, run_hook
 from duenotice.agent.handlers.options import Argv
 
 _HOOK_NAME = re.compile(r"\d\d-[\w.-]+", re.ASCII)
@@ -21,13 +21,15 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     """The program that prepares, and its arguments."""
     recover: Argv = ()
     """The program that puts things back."""
+    prepared: Argv = ()
+    """The program that looks whether all is still prepared: exit 0 if so, 75 if it cannot say; else it is undone."""
     hooks: str = ""
     """A folder of programs, run in the order of their names; back in the opposite order."""
 
     def __post_init__(self) -> None:
         if bool(self.hooks) == bool(self.prepare or self.recover):
             raise ValueError("give `hooks`, or `prepare` and `recover`")
-        for path in (self.hooks, *self.prepare[:1], *self.recover[:1]):
+        for path in (self.hooks, *self.prepare[:1], *self.recover[:1], *self.prepared[:1]):
             if path and not path.startswith("/"):
                 raise ValueError(f"{path!r} is not an absolute path")
 
@@ -53,8 +55,17 @@ class CommandHandler(Handler[Options]):
         for step in reversed(self._steps()):
             await recover_step(step, occasion)
 
+    @property
+    def looks(self) -> bool:
+        return bool(self._options.prepared)
+
+    async def undone(self, occasion: Occasion) -> str:
+        """What the administrator's program says."""
+        return await look_with(self._options.prepared, occasion)
+
     def programs(self) -> list[Argv]:
-        return [argv for step in self._steps() for argv in (step.prepare, step.recover)]
+        argvs = [argv for step in self._steps() for argv in (step.prepare, step.recover)]
+        return [*argvs, self._options.prepared]
 
     def _steps(self) -> list[HookStep]:
         if not self._options.hooks:
@@ -70,7 +81,7 @@ class CommandHandler(Handler[Options]):
 
 async def prepare_step(step: HookStep, occasion: Occasion) -> None:
     """Run it, unless an earlier try for this content did (S12); `begun` is durable before anything happens (S15)."""
-    done = f"done {fingerprint(occasion.event)}"
+    done = f"done {fingerprint(occasion.event)}" + (f" {occasion.again}" if occasion.again else "")
     if occasion.notes.get(step.name) == done:
         return
     await occasion.note(step.name, "begun")

@@ -3,9 +3,9 @@
 import json
 import os
 
-from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.base import Occasion, TryAgain
 from duenotice.agent.handlers.options import Argv
-from duenotice.agent.handlers.processes import run
+from duenotice.agent.handlers.processes import TRY_AGAIN, ended, finish, run
 from duenotice.wire.seen_document import event_to_json
 
 LONGEST_VALUE = 32_000
@@ -14,9 +14,21 @@ LONGEST_VALUE = 32_000
 
 async def run_hook(argv: Argv, phase: str, occasion: Occasion) -> None:
     """Run one program of the administrator for one phase, `prepare` or `recover`."""
-    event = json.dumps(event_to_json(occasion.event)).encode()
     environment = hook_environment(phase, occasion)
-    await run(argv, occasion, environment=environment, stdin=event, printed=occasion.printed)
+    await run(argv, occasion, environment=environment, stdin=_event(occasion), printed=occasion.printed)
+
+
+async def look_with(argv: Argv, occasion: Occasion) -> str:
+    """Run the administrator's program that looks whether all is still prepared; what it says if not, else nothing."""
+    environment = hook_environment("prepared", occasion)
+    looked = await finish(argv, occasion, environment=environment, stdin=_event(occasion), printed=occasion.printed)
+    if looked.code == TRY_AGAIN or looked.code < 0:
+        raise TryAgain(ended(argv, looked), hint="Whether all is still prepared is not known; it is asked again.")
+    return ended(argv, looked) if looked.code else ""
+
+
+def _event(occasion: Occasion) -> bytes:
+    return json.dumps(event_to_json(occasion.event)).encode()
 
 
 def hook_environment(phase: str, occasion: Occasion) -> dict[str, str]:

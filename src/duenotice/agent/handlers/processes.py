@@ -56,8 +56,13 @@ async def run(
     if finished.code == 0:
         return finished.output
     kind = TryAgain if finished.code == TRY_AGAIN else HandlerFailed
+    raise kind(ended(argv, finished), hint="Run it by hand to see what it needs.")
+
+
+def ended(argv: Sequence[str], finished: Finished) -> str:
+    """How a program ended that did not exit with 0, in words."""
     how = f"exited with {finished.code}" if finished.code > 0 else f"was ended by {_signal_name(-finished.code)}"
-    raise kind(f"{argv[0]} {how}: {finished.both or 'it printed nothing'}", hint="Run it by hand to see what it needs.")
+    return f"{argv[0]} {how}: {finished.both or 'it printed nothing'}"
 
 
 async def finish(

@@ -58,6 +58,15 @@ class Shutdown(Handler[Options]):
             else:
                 await recover_step(_programs(index, step), occasion)
 
+    @property
+    def looks(self) -> bool:
+        return any(step.unit for step in self._options.steps)
+
+    async def undone(self, occasion: Occasion) -> str:
+        """A unit that was stopped has been started; whether a program's work was undone is not known."""
+        said = [await self._unit(step).undone(occasion) for step in self._options.steps if step.unit]
+        return "; ".join(filter(None, said))
+
     def programs(self) -> list[Argv]:
         steps = [argv for step in self._options.steps for argv in (step.stop, step.start)]
         steps += [self._options.systemctl for step in self._options.steps if step.unit]

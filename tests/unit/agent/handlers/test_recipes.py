@@ -9,8 +9,10 @@ import pytest
 from duenotice.agent.check import cut_short, never_matches
 from duenotice.agent.config import read_config
 from duenotice.agent.handlers import KINDS
+from duenotice.agent.rehearsal import DROP_INS
 
-TEXT = (Path(__file__).parents[4] / "docs" / "recipes.md").read_text()
+ROOT = Path(__file__).parents[4]
+TEXT = (ROOT / "docs" / "recipes.md").read_text()
 RECIPES = [
     pytest.param(recipe, id=f"{title}-{number}")
     for title, section in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S)
@@ -46,3 +48,11 @@ def test_every_kind_is_shown_or_named():
     shown = {table["kind"] for each in RECIPES for table in tomllib.loads(str(each.values[0]))["handlers"].values()}
     named = set(re.findall(r'kind = "(\w+)"', TEXT))
     assert shown | named == set(KINDS)
+
+
+def test_the_documents_show_the_drop_ins_that_are_shipped():
+    """And `agent check --unit` names no other."""
+    shown = dict(re.findall(r"^\| .+ \| `([\w-]+\.conf)`.* \| `(.+)` \|$", TEXT, re.M))
+    shipped = {path.name: path.read_text() for path in (ROOT / "packaging/systemd/drop-ins").iterdir()}
+    assert {name: text.partition("[Service]\n")[2].strip() for name, text in shipped.items()} == shown
+    assert set(DROP_INS.values()) == set(shown)
