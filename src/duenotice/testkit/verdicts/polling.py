@@ -4,7 +4,7 @@ import re
 
 from duenotice.testkit.verdicts.evidence import PATH_OF_2016, PREVIEW, Evidence, asks_as_in_2016, needs_header
 from duenotice.testkit.verdicts.said import Said, said
-from duenotice.wire.api_versions import BY_NAME, NEWEST_NAMES
+from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
 
 METADATA_ADDRESS = "169.254.169.254"
 BURST_SECONDS = 2
@@ -63,6 +63,6 @@ def _wrong_version(name: str) -> str:
         return f"it asks {PATH_OF_2016}, the path of 2016, which is answered like api-version {PREVIEW}"
     if name in BY_NAME:
         return f"it asks for api-version {name}" if name < OLDEST_FIT else ""
-    if _DATE.fullmatch(name) and name > NEWEST_NAMES[0]:
+    if _DATE.fullmatch(name) and name > API_VERSIONS[-1].name:
         return f"it asks for api-version {name}, which is newer than all that are known"
     return f"it asks for api-version {name[:20]}, which does not exist"
