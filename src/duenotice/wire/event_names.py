@@ -1,6 +1,7 @@
 """What both doors call the types, states and sources of events."""
 
 from duenotice.domain.event import EventType, Phase, Source
+from duenotice.wire.seen_document import ADVICE
 
 TYPE_NAMES = {
     EventType.FREEZE: "Freeze",
@@ -8,9 +9,7 @@ TYPE_NAMES = {
     EventType.REDEPLOY: "Redeploy",
     EventType.PREEMPT: "Preempt",
     EventType.TERMINATE: "Terminate",
-    EventType.SPOT_REBALANCE_RECOMMENDATION: "SpotRebalanceRecommendation",
+    EventType.SPOT_REBALANCE_RECOMMENDATION: ADVICE,
 }
-ADVICE = TYPE_NAMES[EventType.SPOT_REBALANCE_RECOMMENDATION]
-"""The type that is not a deadline: nothing starts at its NotBefore."""
 STATUS_NAMES = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}
 SOURCE_NAMES = {Source.PLATFORM: "Platform", Source.USER: "User"}
