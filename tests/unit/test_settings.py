@@ -47,6 +47,7 @@ class TestRows:
             "first_answer_empty",
             "newer_versions_400",
             "leaf_json",
+            "degrade_unhealthy",
             "deletes_together",
             "libvirt_undefine",
             "allow_faults",
