@@ -1,4 +1,4 @@
-"""Section M, health of hosts: VMs report it, operators see it, and who has reported is told what became of it."""
+"""Section M, health of hosts: VMs report it, operators see it, and who has reported is told what happened to it."""
 
 import json
 from collections.abc import Iterator
@@ -155,7 +155,7 @@ def test_M17_a_setting_lets_an_unhealthy_host_be_degraded() -> None:
 
 
 def test_M17_reports_survive_a_restart(tmp_path: Any) -> None:
-    """And so does what became of them."""
+    """And so does what happened to them."""
     where = {"azure_listen": "127.0.0.1:0", "data_dir": str(tmp_path)}
     with Node(FLEET, **where) as node, Azure(node) as azure:
         put(azure, "impact-1", impact())

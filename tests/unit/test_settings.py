@@ -48,6 +48,7 @@ class TestRows:
             "newer_versions_400",
             "spot_rebalance",
             "leaf_json",
+            "degrade_unhealthy",
             "deletes_together",
             "libvirt_undefine",
             "allow_faults",

@@ -75,7 +75,7 @@ class AzureResource:
     async def _vm(self, request: Request) -> Vm:
         """The VM that a path names; instances of scale sets have paths of their own."""
         name, state = request.path_params["name"], self._engine.state
-        vm = state.fleet.vms.get(name) or await self._engine.look(lambda state: _vm_in_any_case(state, name))
+        vm = state.fleet.vms.get(name) or await self._engine.look(lambda state: vm_in_any_case(state, name))
         if vm is None or is_instance(vm):
             raise self._not_there(VM, name)
         return vm
@@ -104,7 +104,8 @@ class AzureResource:
         return AzureProblem.of(404, "ResourceNotFound", message)
 
 
-def _vm_in_any_case(state: State, name: str) -> Vm | None:
+def vm_in_any_case(state: State, name: str) -> Vm | None:
+    """A VM by name in upper or lower case: a look at all of them."""
     wanted = name.lower()
     return next((vm for vm in state.fleet.vms.values() if vm.name.lower() == wanted), None)
 

@@ -1,4 +1,4 @@
-"""Microsoft.Impact: VMs report how their host is, and are told what became of it (M17)."""
+"""Microsoft.Impact: VMs report how their host is, and are told what happened to it (M17)."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, is_instance
+from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, is_instance, vm_in_any_case
 from duenotice.azure_api.paging import page_of
 from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
 from duenotice.azure_api.work import Working, new_id
@@ -110,7 +110,7 @@ class InsightImpact(AzureJson, frozen=True):
 
 
 class InsightProperties(AzureJson, frozen=True):
-    """What became of the host, and when."""
+    """What happened to the host, and when."""
 
     additional_details: InsightDetails
     content: InsightContent
@@ -123,7 +123,7 @@ class InsightProperties(AzureJson, frozen=True):
 
 
 class Insight(AzureJson, frozen=True):
-    """One thing that became of a report."""
+    """One thing that happened after a report."""
 
     id: str
     name: str
@@ -200,7 +200,7 @@ class Impacts(Working):
         return Written(await self._engine.look(look))
 
     async def insights(self, request: Request) -> Response:
-        """What became of a report, step by step."""
+        """What happened after a report, step by step."""
         return shown({"value": self._insights(self._found(request.path_params["impact"]))})
 
     async def insight(self, request: Request) -> Response:
@@ -221,13 +221,14 @@ class Impacts(Working):
         found, site = _RESOURCE.fullmatch(resource), self._site
         if found is not None:
             here = (site.subscription_id.lower(), site.resource_group.lower())
-            wanted = (found["vm"] or f"{found['set']}_{found['instance']}").lower()
-            vm = await self._engine.look(lambda state: _vm_called(state, wanted))
+            wanted = found["vm"] or f"{found['set']}_{found['instance']}"
+            exact = self._engine.state.fleet.vms.get(wanted)
+            vm = exact or await self._engine.look(lambda state: vm_in_any_case(state, wanted))
             is_there = vm is not None and is_instance(vm) == (found["vm"] is None)
             if is_there and vm is not None and (found["subscription"].lower(), found["group"].lower()) == here:
                 return vm
         hint = "Use the id of a VM of this fleet, as GET shows it."
-        raise _wrong("impactedResourceId", f"{resource[:200]!r} is no VM here.", hint)
+        raise _wrong("impactedResourceId", f"{resource[:200]!r} is not a VM of this fleet.", hint)
 
     def _host_named(self, said: Mapping[str, Property]) -> str | None:
         if _HOST not in said:
@@ -276,10 +277,6 @@ class Impacts(Working):
                 "Resolved" if outcome.is_last else "InProgress",
             ),
         )
-
-
-def _vm_called(state: State, wanted: str) -> Vm | None:
-    return next((vm for vm in state.fleet.vms.values() if vm.name.lower() == wanted), None)
 
 
 def _resource_of(report: HealthReport, state: State) -> str:

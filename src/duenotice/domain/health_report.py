@@ -1,4 +1,4 @@
-"""A report of a VM about the health of its host, and what became of it (M17)."""
+"""A report of a VM about the health of its host, and what happened to it (M17)."""
 
 from datetime import datetime
 from enum import Enum
@@ -13,7 +13,7 @@ MOST_STEPS = 20
 GONE = "gone"
 """The last step of a report whose host has left the fleet."""
 _LAST = frozenset({Condition.HEALTHY.value, Condition.DRAINED.value, Condition.FAILED.value, GONE})
-"""After these nothing more comes of a report."""
+"""After these a report is closed."""
 
 
 class Verdict(Enum):

@@ -75,6 +75,7 @@ def test_every_field_of_a_snapshot_comes_back() -> None:
     do(state, c.BeginSession("token", "digest", DAY))
     do(state, c.CreateSubscription(id_of(4), "https://r/", PushFormat.EVENTGRID, secret="s" * 16))
     do(state, c.ClaimPushes("process"))
+    do(state, c.ReportHealth("r-1", "alone", "Resource.Hpc.Reboot", "odd", NOW.at, id_of(5)))
     take_in(state, [RequestAnswered("key", "fingerprint", NOW.at + timedelta(days=1), b"", NOW.steady + DAY)])
     taken = take(state)
     assert [name for name in taken.__struct_fields__ if not getattr(taken, name)] == []

@@ -151,9 +151,8 @@ def test_what_is_over_is_not_left(node: Node) -> None:
 
 def test_clean_takes_back_what_has_not_started(node: Node) -> None:
     """Events, maintenances, and the condition of hosts; what has started runs to its end and is named."""
-    begun = RESTART + '[[steps]]\napprove = "it"\n'
-    more = '[[steps]]\nmaintenance = "Freeze"\non = "vm"\n[[steps]]\ndegrade = "host"\n' + expect('"gone"')
-    verdict = played(node, begun + more, clean=True)
+    planned = RESTART + '[[steps]]\nmaintenance = "Freeze"\non = "vm"\n[[steps]]\ndegrade = "host"\n'
+    verdict = played(node, planned + '[[steps]]\napprove = "it"\n' + expect('"gone"'), clean=True)
     assert verdict.outcome == "failed"
     assert node.statuses("app-0") == ["Started"]
     assert verdict.left == (f"event {node.event('app-0')['EventId']}",)

@@ -31,6 +31,8 @@ from duenotice.wire.stored_answer import unpacked
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+MOST_CATEGORIES = 10
+"""What VMs report of one host; there may be hundreds."""
 _A_MOMENT = timedelta(seconds=2)
 """How far the two faces of time may differ without a message."""
 
@@ -171,9 +173,9 @@ def group(group: f.Group, vms: int) -> Group:
 def host(host: f.Host, vms: int, listening: int, away: int, reports: Sequence[h.HealthReport], shown: int) -> Host:
     """With how many VMs run there, listen, and are away from it, which the host itself does not know.
 
-    Of its open reports all are told in a word, and the newest are shown.
+    Of its open reports the first categories are told, and the newest are shown.
     """
-    said = tuple(dict.fromkeys(report.category for report in reports))
+    said = tuple(dict.fromkeys(report.category for report in reports))[:MOST_CATEGORIES]
     newest = tuple(health_report(report) for report in reversed(reports[max(0, len(reports) - shown) :]))
     return Host(host.name, host.condition.value, vms, listening, away, said, newest)
 

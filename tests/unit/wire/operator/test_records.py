@@ -10,6 +10,7 @@ from duenotice.clock import MICROS, Mark
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Condition, EventsPolicy, Group, GroupKind, Host, Site, Vm
+from duenotice.domain.health_report import HealthReport
 from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus
 from duenotice.domain.session import Session
 from duenotice.domain.subscription import PushFormat, SetAside, Subscription, SubscriptionStatus
@@ -52,6 +53,11 @@ DETAILS: list[tuple[t.Transition, str]] = [
     (
         t.HostsPut((Host("h1"), Host("h2", Condition.FAILED))),
         '{"hosts":[{"name":"h1"},{"name":"h2","condition":"failed"}]}',
+    ),
+    (
+        t.HealthReported(HealthReport("r-1", "a", "h1", "Resource.Hpc.Reset", "Odd.", NOON, NOON, (("k", "v"),))),
+        '{"report":{"name":"r-1","vm":"a","host":"h1","category":"Resource.Hpc.Reset","description":"Odd.",'
+        '"began_at":"2026-03-01T12:00:00Z","reported_at":"2026-03-01T12:00:00Z","more":{"k":"v"}}}',
     ),
     (t.HostsRemoved(("h1", "h2")), '{"names":["h1","h2"]}'),
     (

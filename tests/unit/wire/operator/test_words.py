@@ -97,7 +97,7 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
     """In a fresh interpreter: the command line is to start at once."""
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
     loaded = set(done.stdout.strip("[]\n").replace("'", "").split(", "))
-    values = {"event", "fleet", "maintenance", "notice", "pieces", "scope", "token", "transitions"}
+    values = {"event", "fleet", "health_report", "maintenance", "notice", "pieces", "scope", "token", "transitions"}
     values |= {"change", "session", "subscription", "subscription_changes", "window"}
     ours = {
         "clock",
