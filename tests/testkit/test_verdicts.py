@@ -112,7 +112,9 @@ def test_a_strict_warning_is_an_error_of_ci() -> None:
 
 def test_a_page_is_a_table_in_which_words_are_only_words() -> None:
     """Nothing that a client made us say becomes a link, a picture, a column or a line of Markdown."""
-    lines = markdown(verdict("header", "once", said="![x](y) | <b> `a`", remarks=("A *remark*.",))).splitlines()
+    lines = markdown(
+        verdict("header", "once", said="![x](y) | <b> `a` www.x.y http://z @all $1$", remarks=("A *remark*.",))
+    ).splitlines()
     assert lines[:3] == ["### duenotice: failed", "", lines[2]]
     assert lines[2].endswith("1 rule broken, 1 warning.")
     rows = [line for line in lines if line.startswith("|")]
@@ -120,8 +122,9 @@ def test_a_page_is_a_table_in_which_words_are_only_words() -> None:
     assert {row.count("|") for row in rows} == {5}
     (header,) = [row for row in rows if "`header`" in row]
     assert header.startswith("| ❌ | `header` | failed | Sends Metadata: true with every request.<br>&#33;&#91;x&#93;")
+    assert "www&#46;x.y http&#58;//z &#64;all &#36;1&#36;" in header
     assert "**Fix:** Add the header" in header
-    assert lines[-1] == "A &#42;remark&#42;&#46;"
+    assert lines[-1] == "A &#42;remark&#42;."
     assert markdown(verdict()).startswith("### duenotice: passed")
 
 

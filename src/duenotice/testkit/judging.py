@@ -196,7 +196,7 @@ def _emulator(plan: Plan, metadata_socket: socket.socket | None = None, **settin
         raise Misconfigured(f"{vm!r} is not a name for a VM.", hint="Use letters, digits, dot and dash.")
     settings |= {"fault_seconds": plan.tempo.slow} | dict(plan.quirks)
     if plan.scenario is None:
-        # The VM stays until the guide says what became of it, however slow this machine is.
+        # The VM stays until the guide ends the event, however slow this machine is.
         settings = {"first_answer_delay": plan.tempo.late, "removal_lasts": 1e9} | settings
         with Emulator(metadata_socket, default_vm=vm, **settings) as emulator:
             emulator.apply(FLEET.format(vm=vm, peer=PEER, neighbour=NEIGHBOUR))

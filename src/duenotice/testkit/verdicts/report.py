@@ -112,8 +112,8 @@ def markdown(verdict: Verdict) -> str:
 
 
 _MARKS = {PASSED: "✅", WARNED: "⚠️", FAILED: "❌"}
-_SPECIAL = re.compile(r"[!-/:-@\[-`{-~]")
-"""All that Markdown may take for more than text: a program chose some of these words."""
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>()#!|&~@:$]|(?<=www)\.", re.IGNORECASE)
+"""What Markdown, as GitHub reads it, takes for more than text inside a line: a program chose some of these words."""
 
 
 def _told(finding: Finding) -> str:
