@@ -17,7 +17,7 @@ from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import DuenoticeError, Refused
 from duenotice.sd_notify import sd_notify, watchdog_seconds
-from duenotice.wire.seen_document import ADVICE
+from duenotice.wire.advice import ADVICE
 
 DEFAULT_STATE_DIR = Path("/var/lib/duenotice")
 

@@ -121,7 +121,7 @@ def _progress(value: object, _: object) -> str:
 
 def _not_before(event: object, now: datetime) -> str:
     """An event that has started shows no NotBefore, and advice has none that counts."""
-    from duenotice.wire.seen_document import ADVICE  # costs milliseconds that --help should not pay
+    from duenotice.wire.advice import ADVICE  # costs milliseconds that --help should not pay
 
     assert isinstance(event, dict)
     waits = event["phase"] == "scheduled" and event["type"] != ADVICE

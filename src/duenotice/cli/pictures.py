@@ -10,9 +10,9 @@ from duenotice.cli import cells, tables
 from duenotice.cli.output import TableColumn, TableView, fields_of
 from duenotice.cli.views import WATCHED_EVENTS, WATCHED_STEPS
 from duenotice.domain.notice import MINIMUM_SECONDS
+from duenotice.wire.advice import ADVICE
 from duenotice.wire.event_names import TYPE_NAMES
 from duenotice.wire.operator import Event, Maintenance, Step
-from duenotice.wire.seen_document import ADVICE
 
 NOTICE = {TYPE_NAMES[event_type]: timedelta(seconds=seconds) for event_type, seconds in MINIMUM_SECONDS.items()}
 STEADY = 18

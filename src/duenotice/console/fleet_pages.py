@@ -14,9 +14,9 @@ from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.vm_table import views, vm_table
 from duenotice.console.words import natural
 from duenotice.errors import DuenoticeError, NotFound
+from duenotice.wire.advice import ADVICE
 from duenotice.wire.api_versions import API_VERSIONS, SPOT_REBALANCE
 from duenotice.wire.operator import Event, Life, Raised
-from duenotice.wire.seen_document import ADVICE
 
 MOST_BUSY = 2000
 """How many VMs that are not fine one page draws; the others are only counted."""

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from duenotice.plain_text import lines, one_line
 from duenotice.plain_text import natural as natural
+from duenotice.wire.advice import ADVICE
 from duenotice.wire.duration import span
-from duenotice.wire.seen_document import ADVICE
 from duenotice.wire.times import format_iso
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

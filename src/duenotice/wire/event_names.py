@@ -1,7 +1,7 @@
 """What both doors call the types, states and sources of events."""
 
 from duenotice.domain.event import EventType, Phase, Source
-from duenotice.wire.seen_document import ADVICE
+from duenotice.wire.advice import ADVICE
 
 TYPE_NAMES = {
     EventType.FREEZE: "Freeze",

@@ -11,10 +11,8 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from duenotice.errors import Malformed
+from duenotice.wire.advice import ADVICE
 from duenotice.wire.times import format_rfc1123, parse_time
-
-ADVICE = "SpotRebalanceRecommendation"
-"""The type that is not a deadline; only api-version 2024-07-09 shows it, and only services that have that."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
