@@ -105,6 +105,7 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
         "domain",
         *(f"domain.{name}" for name in values),
         "wire",
+        "wire.advice",
         "wire.api_versions",
         "wire.event_names",
     }
