@@ -1,4 +1,4 @@
-"""docs/vms.md and README.md: their configuration is one that the agent takes as it stands."""
+"""docs/vms.md: its configuration is one that the agent takes as it stands."""
 
 import re
 
@@ -12,8 +12,3 @@ def test_the_first_configuration_can_be_copied() -> None:
     config = read_config(text)
     assert [rule.handlers for rule in config.rules] == [("web",)]
     assert set(config.handlers) == {"web"}
-
-
-def test_so_can_the_one_of_the_readme() -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert [*read_config(text).handlers] == ["drain"]
