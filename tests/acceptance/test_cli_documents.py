@@ -13,8 +13,6 @@ from tests.testkit.test_plugin import CLIENT, PLUGIN
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-FIRST_SCREEN = 32
-"""Lines that somebody sees who opens the page."""
 
 MY_AGENT = """
 from client import approve, read
@@ -68,15 +66,29 @@ def test_the_first_service_can_be_started_as_the_page_says(tmp_path: Path) -> No
         assert word in printed, word
 
 
-def test_the_first_screen_says_how_to_test_an_application() -> None:
-    """It is what most people come for; two commands, and no reading."""
-    first = "\n".join(README.splitlines()[:FIRST_SCREEN])
-    assert "## Test your application in two minutes" in first
-    assert "make install" in first and "duenotice run -- ./my-application" in first
-    assert "scheduled_events" in first
+def test_the_readme_begins_with_what_a_stranger_can_do() -> None:
+    """What it is for, a picture, the two commands of a clone, ten lines to paste; before the first heading."""
+    first = README.partition("\n## ")[0]
+    picture, commands, lines = (first.index(word) for word in ("](docs/images/fleet.png)", "`make run`", "```sh"))
+    assert picture < commands < lines and "`make test`" in first
+    assert [len(block.splitlines()) for block in blocks(first, "sh")] == [10]
 
 
-def test_the_test_on_the_first_screen_passes(pytester: pytest.Pytester) -> None:
+@pytest.mark.machine
+def test_the_ten_lines_of_the_readme_can_be_pasted_beside_make_run(tmp_path: Path) -> None:
+    """In the folder of a clone: the VM is told, approves, and is hit."""
+    (lines,) = blocks(README, "sh")
+    (demo,) = re.findall(r"^run: install .*\n\t(.*) \$\(ARGS\)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    start = f"{demo.replace('$(BIN)', '.venv/bin')} >demo.log 2>&1 &\n"
+    ready = "curl -s --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:16926/readyz\n"
+    printed = typed(f"{start}{ready}{lines}kill $!", tmp_path)
+    said = ['"Events":[]', '"EventStatus":"Scheduled"', '"EventStatus":"Started"', "event-approved"]
+    assert [word for word in said if word not in printed] == []
+    assert printed.index(said[0]) < printed.index(said[1]) < printed.index(said[2])
+
+
+def test_the_test_in_the_readme_passes(pytester: pytest.Pytester) -> None:
     """With an agent of anybody's."""
     (test,) = blocks(README, "python")
     pytester.makepyfile(client=CLIENT, my_agent=MY_AGENT, test_it=f"import my_agent\n\n{test}")

@@ -71,7 +71,7 @@ def read_me(files: Files) -> list[str]:
 
 def _agent(files: Files, page: str) -> list[str]:
     """The agent with the first configuration of a page; only the paths of the hooks are ours."""
-    (text,) = re.findall(r"cat \S*agent\.toml\n(.*?)\n(?:\n|[$#] )", (ROOT / page).read_text(), re.DOTALL)
+    (text,) = re.findall(r"(?:cat \S*|\n# )agent\.toml\n(.*?)\n(?:\n|[$#] |```)", (ROOT / page).read_text(), re.DOTALL)
     hooks = {
         "/etc/duenotice/drain": files.script("drain", PREPARE),
         "/etc/duenotice/undrain": files.script("undrain", "#!/bin/sh\n"),

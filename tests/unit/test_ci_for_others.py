@@ -30,6 +30,22 @@ def test_no_input_is_text_of_a_script(script: str) -> None:
     assert "${{" not in script
 
 
+@pytest.mark.parametrize(("package", "installed"), [("", "/copy/of/duenotice[test]"), ("other.whl", "other.whl")])
+def test_the_action_installs_the_copy_that_it_is_part_of(tmp_path: Path, package: str, installed: str) -> None:
+    """Unless another package is named: no registry has one before the first release."""
+    (tmp_path / "python3").symlink_to("/bin/true")
+    pip = tmp_path / "duenotice" / "bin" / "pip"
+    pip.parent.mkdir(parents=True)
+    pip.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/args\n')
+    pip.chmod(0o755)
+    places = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ACTION_PATH": "/copy/of/duenotice"}
+    script = STEPS[0]["run"].replace("sudo", "true")
+    subprocess.run(
+        ["bash", "-ec", script], env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PACKAGE": package} | places, check=True
+    )
+    assert (tmp_path / "args").read_text().split()[-1] == installed
+
+
 def test_every_input_is_used_and_every_used_input_is_declared() -> None:
     used = set(re.findall(r"inputs\.(\w+)", yaml.safe_dump(STEPS)))
     assert used == set(ACTION["inputs"])

@@ -13,6 +13,12 @@ from tools.links import ROOT, documents
 
 _BLOCK = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(r"^(?:[$#] )?(?:[A-Z_]+=\S+ )*(?:event=\$\(|plan=\$\()?(?:\S*/)?duenotice ([^\n]*)", re.MULTILINE)
+_NOT_YET = re.compile(
+    r"^(?!.*first release).*(?:git clone|helm repo|uses: duenotice/"
+    r"|pipx? (?:install|run) [^`\n]*(?<![\w/])duenotice(?![-\w])).*",
+    re.MULTILINE,
+)
+"""What can only work when there is a release, in a line that does not say so."""
 _END = re.compile(r" +#.*| [|&]+( .*)?$| >.*|\)+$")
 
 
@@ -52,6 +58,29 @@ def test_every_command_line_would_be_understood(path: Path) -> None:
 def test_the_documents_have_command_lines() -> None:
     """Else this looks at nothing."""
     assert sum(len(list(command_lines(path.read_text()))) for path in documents()) > 100
+
+
+def test_nothing_is_fetched_that_nobody_has_published() -> None:
+    """There is no release: what is installed comes from a clone, and what will come later is marked as such."""
+    pages = [*documents(), *(ROOT / "examples").rglob("*.y*ml")]
+    found = [(page.name, line) for page in pages for line in _NOT_YET.findall(page.read_text())]
+    assert found == [], "name a file in dist/ instead, or say in the line that it comes with the first release"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_too_early"),
+    [
+        ("pip install 'duenotice[server]'", True),
+        ("pip install --upgrade duenotice", True),
+        ("From the first release on, `pip install duenotice` will do.", False),
+        ('pip install "$(ls dist/duenotice-*.whl)[server]"', False),
+        ("pip install pytest hypothesis", False),
+        ("      - uses: duenotice/duenotice@main", True),
+    ],
+)
+def test_a_command_that_is_too_early_is_found(line: str, is_too_early: bool) -> None:
+    """A name of the package; neither a file of it, nor other packages."""
+    assert bool(_NOT_YET.search(line)) is is_too_early
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ LARGEST = 512 * 1024 * 1024
 """Bytes of an answer: the preview of a maintenance of a million VMs fits."""
 
 _OTHER_VERSION = "Is this the operator's port, and is the service of the same version as this client?"
+_OTHER_PORT = "Is that the operator's port? VMs ask at another one. Or a proxy on the way has answered."
 _LONGEST_TITLE = 2000
 
 
@@ -58,7 +59,7 @@ def problem_in(response: Response, where: str) -> DuenoticeError:
         title, hint = str(said["title"])[:_LONGEST_TITLE], str(said.get("hint") or "")[:_LONGEST_TITLE]
         look_at = next((listing for listing in LookAt if listing.value == said.get("look_at")), None)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        title, hint, look_at = f"The service answers {status}.", "", None
+        title, hint, look_at = f"The service answers {status}.", _OTHER_PORT, None
     kind = BY_STATUS.get(status, CallFailed)
     if issubclass(kind, Unavailable):
         return kind(title, hint=hint, retry_after=_retry_after(response))

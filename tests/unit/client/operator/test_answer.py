@@ -69,8 +69,11 @@ def test_the_services_words_and_hint_reach_the_caller() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b"null", b'{"hint":1}', b"[" * 100_000])
-def test_without_its_words_the_status_is_said(body: bytes) -> None:
-    assert problem_in(answer(404, body), HERE).message == "The service answers 404."
+def test_without_its_words_the_status_is_said_and_the_port_is_doubted(body: bytes) -> None:
+    """The port for VMs and a proxy answer too."""
+    error = problem_in(answer(404, body), HERE)
+    assert error.message == "The service answers 404."
+    assert error.hint.startswith("Is that the operator's port?")
 
 
 @pytest.mark.parametrize(("said", "seconds"), [("30", 30.0), ("", 1.0), ("Mon, 19 Sep 2016 18:29:47 GMT", 1.0)])
