@@ -4,6 +4,7 @@ All of it runs on this machine, nodes and database on any core, so the times are
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from time import monotonic, perf_counter, sleep, time
 
@@ -25,6 +26,8 @@ QUIET, BUSY = alone(2, VMS)
 
 WAIT = "&wait=120s"
 ENOUGH = 30.0
+AT_ONCE = 16
+"""Operators who each wait for an answer before they ask again."""
 
 
 def measure(yard: Yard) -> list[Row]:
@@ -35,6 +38,7 @@ def measure(yard: Yard) -> list[Row]:
                 _until(lambda name=name, address=address: nodes.polls(name, address))  # type: ignore[misc]
         return [
             *_changes(yard, nodes, database),
+            *_commands(yard, nodes),
             _cost_of_a_poll(yard, nodes),
             *_pauses(yard, nodes, "is killed", 10.0, lambda node: node.kill()),
             *_pauses(yard, nodes, "hands over (SIGTERM)", 1.0, lambda node: node.stop()),
@@ -79,6 +83,48 @@ def _changes(yard: Yard, nodes: Trio, database: Database) -> list[Row]:
         within("a durable command of an operator, p50", p50(took), 15.0, "ms"),
         Row("the same, p99", f"{figure(p99(took))} ms"),
     ]
+
+
+def _commands(yard: Yard, nodes: Trio) -> list[Row]:
+    """At the node that leads, and at another one, which passes them on: one after the other, and many at once."""
+    leader, rows = nodes.leader(), list[Row]()
+    for _, address in alone(AT_ONCE, VMS):
+        _until(lambda address=address: nodes.polls(leader, address))  # type: ignore[misc]
+    for where, name in (("the leader", leader), ("another node", next(each for each in NAMES if each != leader))):
+        took = [_seconds_of_a_pair(nodes, name, BUSY[0]) / 2 * 1e3 for _ in range(10 if yard.quick else 100)]
+        rate = _commands_a_second(nodes, name, 2.0 if yard.quick else 10.0)
+        step(f"commands at {where}: p50 {p50(took):.1f} ms; {rate:.0f} a second, {AT_ONCE} at once")
+        rows += [
+            Row(f"an event is raised or cancelled at {where}, p50", f"{figure(p50(took))} ms"),
+            Row(f"the same a second, {AT_ONCE} at once", figure(rate)),
+        ]
+    return rows
+
+
+def _commands_a_second(nodes: Trio, name: str, seconds: float) -> float:
+    began = monotonic()
+
+    def go_on(vm: str) -> int:
+        done = 0
+        while monotonic() < began + seconds:
+            _seconds_of_a_pair(nodes, name, vm)
+            done += 2
+        return done
+
+    with ThreadPoolExecutor(AT_ONCE) as operators:
+        done = sum(operators.map(go_on, [vm for vm, _ in alone(AT_ONCE, VMS)]))
+    return done / (monotonic() - began)
+
+
+def _seconds_of_a_pair(nodes: Trio, name: str, vm: str) -> float:
+    """To raise an event and cancel it."""
+    began = perf_counter()
+    raised = nodes.change(name, vm)
+    if raised.status == 201:
+        ended = nodes.call(name, "POST", f"/v1/events/{raised.body['events'][0]['id']}/cancel", {})
+        if ended.status == 200:
+            return perf_counter() - began
+    raise CannotMeasure(f"An operator was answered {raised}.")
 
 
 def _after_commit(database: Database, told: Sequence[tuple[int, float]]) -> list[float]:

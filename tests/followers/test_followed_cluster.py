@@ -64,9 +64,9 @@ class Herd:
         """A node as VMs ask it."""
         return Asked(self.nodes.servers[name], self.nodes.token)
 
-    def change(self, name: str) -> bool:
+    def change(self, name: str, vm: str = "db-0") -> bool:
         """Two new documents of a VM; whether that was possible."""
-        made = self.nodes.operate(name, "POST", "/v1/events", {"type": "Reboot", "resources": ["db-0"]})
+        made = self.nodes.operate(name, "POST", "/v1/events", {"type": "Reboot", "resources": [vm]})
         if made.status != 201:
             return False
         (event,) = unwrapped(made.json())
@@ -191,6 +191,32 @@ def test_a_follower_of_a_node_that_is_cut_off_shows_nothing_older_than_the_other
     wait_until(lambda: told in follower.operator("GET", "/readyz?verbose").body.decode())
     herd.nodes.lines[name].mend()
     wait_until(lambda: follower.get("db-0").status == 200)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_a_worker_of_a_node_that_stood_still_shows_nothing_older(herd: Herd) -> None:
+    """It was not asked to hide what others have shown meanwhile: it has no right before it shows that too (S27)."""
+    stopped, *others = NAMES[1], NAMES[0], NAMES[2]
+    vms = ("db-0", "db-1")  # one of them is answered by the node itself, the other one by its worker
+    herd.door(others[0]).enable(*vms)
+    walkers = [Walker(vm, [herd.door(stopped), herd.door(others[0])], number) for vm in vms for number in (1, 2)]
+    for walker in walkers:
+        walker.start()
+    for round_ in range(20):
+        herd.nodes.servers[stopped].freeze()
+        over = time.monotonic() + (1.0 + 0.1 * (round_ % 10)) * LEASE
+        while time.monotonic() < over:
+            herd.change(others[0], vms[round_ % 2])
+        herd.nodes.servers[stopped].thaw()
+        over = time.monotonic() + LEASE
+        while time.monotonic() < over:
+            herd.change(others[1], vms[round_ % 2])
+        herd.nodes.wait_until_whole()
+    for walker in walkers:
+        walker.finish()
+    assert [walker.wrong for walker in walkers] == [[]] * 4
+    assert min(walker.answers for walker in walkers) > 1000
 
 
 def test_a_follower_whose_token_was_revoked_answers_nobody_after_the_lease(herd: Herd) -> None:
