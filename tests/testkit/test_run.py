@@ -337,6 +337,7 @@ def test_a_client_of_ones_own_is_checked(runs: Runs) -> None:
     assert (done.code, verdict["passes"], verdict["errors"], verdict["warnings"]) == (0, True, 0, 1), done.err
     assert (once["id"], once["severity"], once["said"][0][-7:]) == ("once", "warning", "2 times")
     assert once["fix"]
+    assert "broke" not in done.err
     assert "Waiting for a client at http://127.0.0.1:" in done.err
 
 

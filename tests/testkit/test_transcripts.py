@@ -76,3 +76,9 @@ def test_the_tour_has_every_type_source_and_status_of_events_for_every_part_that
         "its own",
         "of others",
     }
+
+
+def test_a_client_that_hangs_was_judged_within_three_times_its_patience() -> None:
+    """Ninety seconds for those who wait with the usual patience of thirty."""
+    found = decode(read((TRANSCRIPTS / "hangs.jsonl").read_text()))
+    assert found.ended - found.begun <= 3 * found.tempo.patience
