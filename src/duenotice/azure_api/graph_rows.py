@@ -23,13 +23,11 @@ class EventRow(Forgetful):
 
     def get(self, name: str) -> object:
         """The value of a column; None if there is none."""
-        return self.whole().get(name)
-
-    def whole(self) -> dict[str, object]:
-        """All of its columns."""
+        if name == "zones":  # only when it is asked for: an event may have a thousand VMs, and a query all events
+            return _zones(self._trace.event.resources, self._vms)
         if self._made is None:
-            self._made = _made(self._trace, self._site, self._tenant, self._vms)
-        return self._made
+            self._made = _made(self._trace, self._site, self._tenant)
+        return self._made.get(name)
 
     def forget(self) -> None:
         """Keep none of them."""
@@ -48,15 +46,17 @@ def _raised(trace: EventTrace) -> tuple[float, str]:
     return 0.0 if trace.raised_at is None else trace.raised_at.timestamp(), trace.event.id
 
 
-def _made(trace: EventTrace, site: Site, tenant: str, vms: Mapping[str, Vm]) -> dict[str, object]:
+def _made(trace: EventTrace, site: Site, tenant: str) -> dict[str, object]:
     event = trace.event.with_(phase=Phase(trace.outcome)) if trace.outcome else trace.event
     resource = event_resource(event, site)
-    zones = {vm.zone for name in event.resources if (vm := vms.get(name)) is not None and vm.zone is not None}
     return {
         **resource,
         "properties": {**resource["properties"], "TargetResourceId": target_id(event, site)},
         "tenantId": tenant,
         "resourceGroup": site.resource_group.lower(),
         "subscriptionId": site.subscription_id,
-        "zones": sorted(zones) or None,
     }
+
+
+def _zones(names: Iterable[str], vms: Mapping[str, Vm]) -> list[str] | None:
+    return sorted({vm.zone for name in names if (vm := vms.get(name)) is not None and vm.zone is not None}) or None

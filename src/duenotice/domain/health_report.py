@@ -49,7 +49,7 @@ class HealthReport(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether something may still come of it."""
+        """Whether its host may still come into another condition that it tells of."""
         return not self.steps or self.steps[-1][0] not in _LAST
 
     def with_step(self, condition: str, at: datetime) -> "HealthReport":

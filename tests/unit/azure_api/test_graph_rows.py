@@ -21,12 +21,12 @@ def event(*vms: str, number: int = 1, type: EventType = EventType.FREEZE) -> Eve
 
 def only(trace: EventTrace) -> dict[str, object]:
     (row,) = rows_of([trace], SITE, "tenant", listening().fleet.vms)
-    return row.whole()
+    return {name: row.get(name) for name in COLUMNS}
 
 
 def test_a_row_has_every_column_and_the_keys_of_a_document() -> None:
     row = only(EventTrace(event("web-0", "web-2"), NOW.at))
-    assert tuple(row) == COLUMNS
+    assert [name for name in COLUMNS if row[name] is None] == ["zones"]
     assert (row["name"], row["type"]) == (id_of(1).lower(), "microsoft.maintenance/scheduledevents")
     assert (row["location"], row["resourceGroup"], row["subscriptionId"], row["tenantId"]) == (
         "westeurope",
