@@ -55,7 +55,7 @@ def test_an_installation_without_extras_has_two_libraries() -> None:
     assert PROJECT["dependencies"] == ["click", "msgspec"]
 
 
-@pytest.mark.parametrize("command", ["serve", "demo", "run -- true", "check"])
+@pytest.mark.parametrize("command", ["serve", "demo", "run -- true", "check", "scenario play --all --clock manual"])
 def test_a_command_of_the_service_names_its_extra_in_one_line(command: str) -> None:
     done = small(*command.split())
     assert done.returncode == 2

@@ -78,6 +78,8 @@ class Agent:
         self.document: SeenDocument | None = None
         self.heard_at: datetime | None = None
         self._news: dict[str, PeerNews] = {}
+        self._unseen: dict[LookAgain, str] = {}
+        """Looks at what is prepared that did not work, and why."""
         self._told: set[tuple[Any, ...]] = set()
         self._awake = asyncio.Event()
         self._stopping = False
@@ -180,7 +182,7 @@ class Agent:
         """All that is wrong now, or was a short while ago (S32)."""
         view, recorder = self.view(), self.recorder
         cases, unrecorded = self.shown()
-        found = list(of_cases(cases.values(), view))
+        found = [*of_cases(cases.values(), view), *self._unseen_problems()]
         if recorder.failure:
             names = [f"{cases[each].event.type} {each[:8]}" for each in sorted(unrecorded)]
             missing = f" Nothing is done about {', '.join(names)}." if names else ""
@@ -199,6 +201,13 @@ class Agent:
             found.append(Problem("stuck", what, "Add it again, and reload the agent."))
         found += [each for each in (self.name.problem(), self._drill_problem) if each is not None]
         return [*found, *self._service_problems(), *self._ports.problems()]
+
+    def _unseen_problems(self) -> Iterator[Problem]:
+        for (event_id, handler), why in self._unseen.items():
+            case = self.recorder.cases.get(event_id)
+            if case is not None and not case.returning and case.works[handler].state == "prepared":
+                what = f"{case.event.type} {event_id[:8]}: whether {handler} is still prepared is not known: {why}"
+                yield Problem("failed", what, "Look at what it asks; it is asked again.", event_id, handler)
 
     def _service_problems(self) -> Iterator[Problem]:
         hint = "Look at the agent's log. Ask from this VM: duenotice agent check --online."
@@ -312,7 +321,14 @@ class Agent:
                     log("would", step=foreseen.step, event_id=event_id, **foreseen.details)
 
     async def _look_again(self, step: LookAgain) -> None:
-        if not (undone := await self.worker.look_again(step)):
+        self._unseen = {each: why for each, why in self._unseen.items() if each.event_id in self.recorder.cases}
+        try:
+            undone = await self.worker.look_again(step)
+        except Exception as error:
+            self._unseen[step] = describe(error)
+            raise
+        self._unseen.pop(step, None)
+        if not undone:
             raise Later
         case = self.recorder.cases[step.event_id]
         made = LedgerRecord("undone", step.event_id, wall(), self.boot, step.handler, reason=undone, drill=case.drill)

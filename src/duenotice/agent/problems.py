@@ -18,7 +18,7 @@ SAME_AGAIN = 60.0
 
 KINDS = {
     "unprepared": "an event for which not all was prepared",
-    "failed": "a handler that has failed to prepare",
+    "failed": "a handler that has failed to prepare, or does not know whether all is still prepared",
     "stuck": "a handler that cannot put back",
     "disk": "the ledger cannot be written",
     "ledger": "the ledger was gone or changed, and was written again",

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,9 @@ def play(
 
     Everything happens for real: an eviction removes the VM.
     """
+    if clock is not None:  # first: who lacks its extra and that of the views is told of the one that has both
+        import_module("duenotice.testkit.emulator")
+
     from duenotice.cli.verdict_views import show_verdicts
     from duenotice.scenarios.library import names as shipped_names
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,11 @@ import pytest
 from duenotice.agent.agent import Agent
 from duenotice.agent.cases import LedgerRecord, fingerprint
 from duenotice.agent.config import read_config
-from duenotice.agent.plan import Approve, AskPeers, PeerNews, Prepare, Recover, Step, plan
+from duenotice.agent.handlers.loading import load
+from duenotice.agent.plan import Approve, AskPeers, LookAgain, PeerNews, Prepare, Recover, Step, plan
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.client import AsyncMetadataClient, MetadataError
+from duenotice.errors import DuenoticeError
 from duenotice.wire.seen_document import SeenDocument, SeenEvent
 from tests.unit.agent.build import ID, ME, append, cases, event, record, seen
 
@@ -162,3 +164,16 @@ def test_no_approval_is_sent_again_when_the_agent_is_told_to_approve_nothing(tmp
     agent = ready(tmp_path, event())
     agent.use(read_config(CONFIG.replace("own", "never") + HANDLER))
     assert not agent._still_approves(ID)
+
+
+def test_a_look_at_what_is_prepared_that_does_not_work_is_said_until_one_does(tmp_path: Path) -> None:
+    """Nobody knows meanwhile whether all is still prepared (S32)."""
+    agent, said = ready(tmp_path, event()), "whether drain is still prepared is not known: /bin/sh exited with 75"
+    for code, is_said in ((75, True), (0, False), (75, True)):
+        keys = {"prepare": ["/bin/true"], "prepared": ["/bin/sh", "-c", f"exit {code}"]}
+        agent.worker.handlers = {"drain": load("drain", "command", keys)}
+        with suppress(DuenoticeError):
+            asyncio.run(agent._look_again(LookAgain(ID, "drain")))
+        assert any(said in problem.what for problem in agent.problems()) is is_said
+    append(agent.recorder, GONE)
+    assert not any(problem.kind == "failed" for problem in agent.problems())
