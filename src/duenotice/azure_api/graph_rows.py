@@ -48,7 +48,7 @@ def _raised(trace: EventTrace) -> tuple[float, str]:
 def _made(trace: EventTrace, site: Site, tenant: str) -> dict[str, object]:
     event = trace.event.with_(phase=Phase(trace.outcome)) if trace.outcome else trace.event
     return {
-        **event_resource(event, site),
+        **event_resource(event, site, trace.reason),
         "tenantId": tenant,
         "resourceGroup": site.resource_group.lower(),
         "subscriptionId": site.subscription_id,

@@ -67,8 +67,8 @@ class _Count(click.IntRange):
 COUNT, FROM_ONE = _Count(min=0), _Count(min=1)
 EVENT_TYPE = choice("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 MAINTENANCE_TYPE = choice("Freeze", "Reboot", "Redeploy")
-EVENT_STATE = choice("started", "approved", "scheduled", "completed", "cancelled", "failed")
-VM_STATE = choice("started", "approved", "scheduled", "degraded", "fine")
+EVENT_STATE = choice("failed", "started", "approved", "scheduled", "completed", "cancelled", "resolved")
+VM_STATE = choice("failed", "started", "approved", "scheduled", "degraded", "fine")
 
 
 class _Span(click.ParamType[str]):
@@ -120,3 +120,4 @@ class _Moment(click.ParamType[datetime]):
 
 
 MOMENT = _Moment()
+NOTE = click.option("--note", default="", metavar="TEXT", help="What was done about it, for the audit trail.")

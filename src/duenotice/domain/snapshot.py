@@ -8,6 +8,7 @@ from msgspec import Struct
 from duenotice.clock import Mark
 from duenotice.domain import indexes, last_applied
 from duenotice.domain.event import Event
+from duenotice.domain.failure import Failure, Failures
 from duenotice.domain.fleet import Group, Host, LastApplied, Site, Vm
 from duenotice.domain.gone import GoneEvent
 from duenotice.domain.kept_answers import KeptAnswer
@@ -55,6 +56,7 @@ class Snapshot(Struct, frozen=True):
     steady: int = 0
     last_applied: tuple[LastApplied, ...] = ()
     removed: tuple[tuple[str, bool], ...] = ()
+    failures: tuple[Failure, ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -87,6 +89,7 @@ def take(state: State) -> Snapshot:
         steady=state.steady,
         last_applied=last_applied.each_once(fleet),
         removed=tuple(fleet.removed.items()),
+        failures=tuple(state.failures),
     )
 
 
@@ -109,6 +112,7 @@ def restore(snapshot: Snapshot) -> State:
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
+    state.failures = Failures(snapshot.failures)
     for event in snapshot.events:
         state.events[event.id] = event
     indexes.make_anew(state)

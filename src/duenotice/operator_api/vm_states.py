@@ -1,4 +1,4 @@
-"""The states of VMs: what their events and their hosts say of them, and whether they would be told."""
+"""The states of VMs: what has failed there, what their events and hosts say of them, and whether they would be told."""
 
 from collections.abc import Container
 
@@ -12,10 +12,10 @@ _RANK = {state: rank for rank, state in enumerate(STATES)}
 
 
 class VmStates:
-    """The states of all VMs, from one look at all events and hosts; a VM that is not found there is fine."""
+    """The states of all VMs, from one look at all failures, events and hosts; a VM that is not found there is fine."""
 
     def __init__(self, state: State) -> None:
-        self._hit: dict[str, str] = {}
+        self._hit = {name: "failed" for failure in state.failures for name in failure.event.resources}
         for event in state.events.values():
             found = state_of(event)
             for name in event.resources:
@@ -49,6 +49,8 @@ def listed_state_of(state: State, vm: Vm) -> str:
 
 
 def _worst(state: State, vm: Vm, events: list[Event]) -> str:
+    if state.failures.of(vm.name) is not None:
+        return "failed"
     if events:
         return min(map(state_of, events), key=_RANK.__getitem__)
     host = None if vm.host is None else state.fleet.hosts.get(vm.host)

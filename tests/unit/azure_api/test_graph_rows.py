@@ -67,7 +67,7 @@ def test_an_event_lies_below_what_is_told_of_it(vm: str, parent: str) -> None:
         (Phase.STARTED, "", "Started"),
         (Phase.STARTED, "completed", "Completed"),
         (Phase.SCHEDULED, "cancelled", "Canceled"),
-        (Phase.STARTED, "failed", "Canceled"),
+        (Phase.STARTED, "failed", "Failed"),
     ],
 )
 def test_what_does_not_wait_has_no_time(phase: Phase, outcome: str, status: str) -> None:

@@ -51,7 +51,7 @@ def test_the_newest_format_holds_the_answer_as_one_value() -> None:
     change = RequestAnswered("k", "f", NOON + timedelta(days=1), ANSWER.packed(), 86_400_000_007)
     row = RECORDS.pack(Record(7, NOON, "token/ci", change))
     with_steady = IN_BYTES.replace(b"\n", b"").replace(b'"}}', b'","until_steady":86400000007},"steady":0}')
-    assert (row.format, row.payload) == (11, with_steady)
+    assert (row.format, row.payload) == (12, with_steady)
     stored = json.loads(row.payload)["transition"]["answer"]
     assert unpacked(base64.b64decode(stored)) == ANSWER
 
@@ -68,7 +68,7 @@ def test_a_snapshot_of_the_format_before_has_its_answers() -> None:
 "requests":[{"key":"k","fingerprint":"f","position":3,"until":"2026-03-02T12:00:00Z"}]}"""
     old = SNAPSHOTS.unpack(Row(7, 6, checksum(7, 6, payload), payload))
     assert old.requests == (KeptAnswer("k", "f", 3, NOON + timedelta(days=1), 0),)
-    assert SNAPSHOTS.pack(old).format == 10
+    assert SNAPSHOTS.pack(old).format == 11
 
 
 def test_an_answer_that_is_no_bytes_is_damage() -> None:

@@ -86,8 +86,8 @@ def test_lifting_keeps_every_type() -> None:
 
 def test_a_newer_format_is_refused_with_what_to_do() -> None:
     """A row that only a newer duenotice understands names both versions and says to upgrade."""
-    newer = Codec(Record, [dict] * 11).pack(record(7))
-    with pytest.raises(Misconfigured, match=r"record 7 .* newer duenotice \(format 12, this one knows 11\)") as caught:
+    newer = Codec(Record, [dict] * 12).pack(record(7))
+    with pytest.raises(Misconfigured, match=r"record 7 .* newer duenotice \(format 13, this one knows 12\)") as caught:
         RECORDS.unpack(newer)
     assert not isinstance(caught.value, Damaged)
     assert "Upgrade duenotice" in caught.value.hint

@@ -6,6 +6,7 @@ The server's answers, the client's results and `/openapi.json` come from these. 
 
 from duenotice.wire.operator.attention import Attention, FailedEvent, PlanGlance, StepGlance
 from duenotice.wire.operator.events import (
+    AcknowledgeRequest,
     CancelRequest,
     Document,
     Event,
@@ -38,6 +39,7 @@ from duenotice.wire.operator.fleet import (
     Site,
     States,
     Vm,
+    VmFailure,
     VmWithEvents,
 )
 from duenotice.wire.operator.history import History, PastDay, PastLife
@@ -84,10 +86,11 @@ from duenotice.wire.operator.words import (
     GROUP_KINDS,
     HIT_KINDS,
     LIVE_PHASES,
-    LIVE_STATES,
     MAINTENANCE_STATUSES,
     NODE_STATES,
+    OPEN_STATES,
     OUTCOMES,
+    OVER_STATES,
     PHASES,
     PUSH_FORMATS,
     QUIET_ACTIONS,
@@ -112,10 +115,11 @@ __all__ = [
     "GROUP_KINDS",
     "HIT_KINDS",
     "LIVE_PHASES",
-    "LIVE_STATES",
     "MAINTENANCE_STATUSES",
     "NODE_STATES",
+    "OPEN_STATES",
     "OUTCOMES",
+    "OVER_STATES",
     "PHASES",
     "PUSH_FORMATS",
     "QUIET_ACTIONS",
@@ -127,6 +131,7 @@ __all__ = [
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
     "VM_SORTS",
+    "AcknowledgeRequest",
     "AdvanceRequest",
     "Attention",
     "AzureDoor",
@@ -202,6 +207,7 @@ __all__ = [
     "TurnRequest",
     "Version",
     "Vm",
+    "VmFailure",
     "VmQuery",
     "VmRow",
     "VmTable",
