@@ -19,7 +19,7 @@ from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Malformed
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import LAST, Call, Parameter, Room, limit_of, number
-from duenotice.operator_api.fleet import ALONE
+from duenotice.operator_api.fleet import ALONE, check_place
 from duenotice.operator_api.history import state_of_trace, told, with_failures
 from duenotice.plain_text import natural
 from duenotice.wire import operator as o
@@ -61,7 +61,7 @@ class EventTables(Resource):
     def calls(self) -> list[Call]:
         """The rows of the table of calls."""
         about, table = "Events as a table: filtered, counted, the most urgent first", {200: o.EventTable}
-        return [Call("GET", "/v1/event-table", Role.VIEWER, self.index, about, table, query=_QUERY)]
+        return [Call("GET", "/v1/event-table", Role.VIEWER, self.index, about, table, None, _QUERY, (404,))]
 
     async def index(self, request: Request) -> Response:
         """Some rows of all events that match; without `state` those that live, or have failed and need a person."""
@@ -72,6 +72,8 @@ class EventTables(Resource):
         def look(state: State) -> o.EventTable:
             known, failures = with_failures(traces, state.failures), state.failures
             matching = [trace for trace in known if wanted(trace, place_of(trace, state.fleet.vms))]
+            if not matching:
+                check_place(state.fleet, wanted.group, wanted.host)  # of one that has gone, events may be known
             counts = Counter(state_of_trace(trace, failures) for trace in matching)
             found = [trace for trace in matching if state_of_trace(trace, failures) in wanted.states]
             rows = ordered(found, failures, lambda trace: wanted.pile(place_of(trace, state.fleet.vms)))
@@ -92,7 +94,7 @@ class WantedEvents:
         self.states = _words(query.get("state", ""), o.EVENT_STATES, "a state") or frozenset(o.OPEN_STATES)
         self._causes = _words(query.get("cause", ""), o.CAUSES, "a cause")
         self._type = parse_type(query["type"]) if query.get("type") else None
-        self._group, self._host, self._vm = (query.get(key, "") for key in ("group", "host", "vm"))
+        self.group, self.host, self._vm = (query.get(key, "") for key in ("group", "host", "vm"))
         self._plan, self._text = query.get("maintenance", "").upper(), query.get("q", "").strip().lower()
         self._by = query.get("by", "")
         if self._by not in ("", *o.EVENT_PILES):
@@ -105,8 +107,8 @@ class WantedEvents:
             self._type in (None, event.type)
             and (not self._causes or event.cause.value in self._causes)
             and (not self._vm or self._vm in event.resources)
-            and (not self._group or _is_in(place.group, self._group))
-            and (not self._host or self._host == place.host)
+            and (not self.group or _is_in(place.group, self.group))
+            and (not self.host or self.host == place.host)
             and (not self._plan or (place.maintenance or "").startswith(self._plan))
             and (not self._text or _has(trace, place, self._text))
         )

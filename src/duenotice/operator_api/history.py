@@ -12,7 +12,7 @@ from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, between, lives_of
-from duenotice.errors import Malformed, NotFound
+from duenotice.errors import LookAt, Malformed, NotFound
 from duenotice.operator_api.answers import Resource, shown
 from duenotice.operator_api.calls import Call, Room
 from duenotice.operator_api.vm_states import state_of
@@ -62,8 +62,10 @@ class Timelines(Resource):
         text, failures = request.path_params["id"], self._engine.state.failures
         wanted = canonical_id(text).upper()
         found = known.find(wanted) or [trace_of(each) for each in failures if each.id.startswith(wanted)]
+        if not found:
+            raise NotFound(f"There is no event {text}.", look_at=LookAt.EVENTS)
         if len(found) != 1:
-            raise NotFound(f"{len(found) or 'No'} events begin with {text}.", hint="Give the whole id.")
+            raise NotFound(f"{len(found)} events begin with {text}.", hint="Give the whole id.")
         return shown(told(found[0], failures, self._engine.clock.now()))
 
 
