@@ -6,9 +6,10 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple, Self, TypeVar
 
-from duenotice.errors import Misconfigured
+from duenotice.errors import LookAt, Misconfigured, NotFound
 
 T = TypeVar("T")
 Path = tuple[str | int, ...]
@@ -245,6 +246,24 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """The known word that was probably meant, in upper or lower case; empty when none is near."""
     spelled = {each.lower(): each for each in known}
     return next((spelled[near] for near in difflib.get_close_matches(word.lower(), spelled, 1)), "")
+
+
+MOST_COMPARED = 1000
+"""How many names are compared to find a hint: each takes some microseconds."""
+FEW = 10
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint for a name that nobody knows: the nearest one, or else the first that there are."""
+    compared = list(islice(known, MOST_COMPARED))
+    near = nearest(name[:80], compared)
+    return f"Did you mean {near!r}?" if near else f"There are {', '.join(compared[:FEW]) or 'none'}."
+
+
+def missing(message: str, name: str, known: Iterable[str], look_at: LookAt) -> NotFound:
+    """The refusal of a name that nobody knows: with the nearest one, or else with the list to look at."""
+    near = nearest(name[:80], islice(known, MOST_COMPARED))
+    return NotFound(message, hint=f"Did you mean {near!r}?") if near else NotFound(message, look_at=look_at)
 
 
 def line_of(text: str, path: Path) -> int:

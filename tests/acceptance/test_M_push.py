@@ -96,6 +96,20 @@ def test_M13_each_change_is_pushed_as_an_event_of_event_grid(
     wait_until(lambda: noted(node, client, made.id).pending == 0)
 
 
+def test_M13_a_pager_is_told_that_an_impact_failed_and_why(
+    node: Node, client: OperatorClient, receiver: PushReceiver
+) -> None:
+    """`Canceled` would say that nothing was done to the VM."""
+    subscribe(client, receiver.url, "eventgrid")
+    node.enable("db-0")
+    event_id = node.schedule("Reboot", "db-0")
+    node.approve("db-0", event_id)
+    node.operate(f"/v1/events/{event_id}/report", {"failure": "no power"})
+    receiver.wait(lambda: receiver.statuses(event_id) == ["Scheduled", "Started", "Failed"])
+    told = [each.message["data"]["resourceInfo"]["properties"].get("FailureReason") for each in receiver.taken]
+    assert told == [None, None, "no power"]
+
+
 def test_M13_each_change_is_pushed_as_a_cloud_event(node: Node, client: OperatorClient, receiver: PushReceiver) -> None:
     """Asked first with OPTIONS, as the webhook specification says; Azure's own class reads it."""
     subscribe(client, receiver.url, "cloudevents")

@@ -35,7 +35,7 @@ def test_a_fleet_that_listens_and_has_no_plans_needs_nobody(node: Node) -> None:
 
 
 def test_vms_without_notice_hosts_and_failed_events_are_counted(node: Node) -> None:
-    """Until a day has passed since an event failed."""
+    """A failure until somebody has dealt with it, however long that takes."""
     node.enable("web-0", "db-0")
     assert (attention(node)["vms"], attention(node)["silent"], attention(node)["needed"]) == (272, 266, 1)
     event_id = node.schedule("Reboot", "db-0")
@@ -46,10 +46,12 @@ def test_vms_without_notice_hosts_and_failed_events_are_counted(node: Node) -> N
     assert (seen["needed"], seen["failed_events"], seen["ill_hosts"]) == (3, 1, ["host-3"])
     (failed,) = seen["failures"]
     assert (failed["id"], failed["resources"], failed["reason"]) == (event_id, ["db-0"], "It did not boot.")
-    node.advance("23h59m")
+    node.advance("30d")
     assert attention(node)["failed_events"] == 1
-    node.advance("2m")
-    assert attention(node)["failed_events"] == 0
+    node.operate(f"/v1/events/{event_id[:8]}/acknowledge", {"note": "It has a new disk."})
+    assert (attention(node)["failed_events"], attention(node)["failures"]) == (0, [])
+    said = node.operate("/v1/audit?action=failure-acknowledged", method="GET")
+    assert [(record["event_id"], record["details"]["note"]) for record in said] == [(event_id, "It has a new disk.")]
 
 
 def test_a_running_plan_tells_its_step_the_next_one_and_its_end(node: Node) -> None:
@@ -99,7 +101,7 @@ def test_what_comes_next_is_never_stale(node: Node) -> None:
 
 
 def test_a_paused_and_a_failed_plan_need_somebody(node: Node) -> None:
-    """A failed one for seven days."""
+    """A failed one until its failures are acknowledged, or tried again."""
     node.enable("web-0")
     plan_id = plan(node)["id"]
     before = attention(node)["needed"]
@@ -112,10 +114,13 @@ def test_a_paused_and_a_failed_plan_need_somebody(node: Node) -> None:
     node.operate(f"/v1/events/{step['event_id']}/report", {"failure": "No."})
     (seen,) = attention(node)["plans"]
     assert (seen["status"], attention(node)["needed"]) == ("failed", before + 2)  # the plan and its event
-    node.advance("167h")
+    node.advance("30d")
     assert [one["status"] for one in attention(node)["plans"]] == ["failed"]
-    node.advance("2h")
-    assert attention(node)["plans"] == []
+    assert attention(node)["failures"][0]["maintenance"] == plan_id
+    node.operate(f"/v1/maintenances/{plan_id}/acknowledge")
+    assert (attention(node)["plans"], attention(node)["failures"]) == ([], [])
+    refused = node.operator("POST", f"/v1/maintenances/{plan_id}/acknowledge")
+    assert (refused.status, refused.json()["title"]) == (409, "No failure of this maintenance is open.")
 
 
 def test_who_listens_is_counted_as_it_is(node: Node) -> None:

@@ -60,7 +60,7 @@ LINES = {
     "node list": "node list",
     "token create": "token create ci",
 }
-ELSEWHERE = {"events watch", "clock speed", "db status", "subscription replay", "node readers"}
+ELSEWHERE = {"events watch", "events acknowledge", "clock speed", "db status", "subscription replay", "node readers"}
 """Proven by tests of their own, below, in test_cli_subscription.py or with the golden tables: they need time, another
 clock, or followers."""
 

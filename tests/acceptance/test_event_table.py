@@ -42,7 +42,7 @@ def test_the_most_urgent_rows_come_first_and_all_are_counted(node: Node) -> None
     assert [row["resources"] for row in table["items"]] == [["batch_7"], ["batch_1"], ["batch_2"]]
     assert table["total"] == 9
     assert table["counts"] == {
-        "started": 1, "approved": 0, "scheduled": 8, "completed": 0, "cancelled": 1, "failed": 0,
+        "failed": 0, "started": 1, "approved": 0, "scheduled": 8, "completed": 0, "cancelled": 1, "resolved": 0,
     }  # fmt: skip
     rest = rows(node, "group=batch&limit=100&offset=3")["items"]
     assert [row["resources"][0] for row in rest] == [f"batch_{number}" for number in (3, 4, 5, 6, 8, 9)]

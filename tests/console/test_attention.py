@@ -111,7 +111,7 @@ def test_what_failed_is_on_top_until_somebody_has_seen_to_it(node: Node, visitor
     expect(alarms(page).nth(0)).to_have_text(
         "Maintenance failed: Reboot of set/web 1 of 5 steps failed, 4 did not run."
     )
-    expect(alarms(page).nth(1)).to_have_text("Reboot of web-0 failed It did not boot.")
+    expect(alarms(page).nth(1)).to_have_text("Reboot of web-0 failed It did not boot. since 0s")
     expect(alarms(page).nth(2)).to_have_text("Host host-3 may fail")
     expect(page).to_have_title("(4) Fleet · duenotice")
     assert page.evaluate("document.documentElement.scrollWidth") <= 320

@@ -118,3 +118,14 @@ def test_it_fits_a_small_phone(node: Node, visitors: Visitors, path: str) -> Non
     """Nothing has to be moved sideways at 320 pixels, but tables in their own frame."""
     page = visitors.come(path, viewport={"width": 320, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+
+
+def test_a_planned_start_in_the_past_is_refused_while_it_is_typed(node: Node, visitors: Visitors) -> None:
+    """And also when the form is sent; nothing is planned."""
+    visitors.allow(complaint="422")
+    page = visitors.come("/maintenances/new?on=set%3Dweb")
+    page.locator("[name=start]").fill("2020-01-01T02:00")
+    expect(page.locator("#preview")).to_contain_text("The planned start 2020-01-01T02:00:00Z is in the past.")
+    page.get_by_role("button", name="Start maintenance").click()
+    expect(page.locator(".note.bad")).to_contain_text("is in the past")
+    assert node.operate("/v1/maintenances", method="GET") == []

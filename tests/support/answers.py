@@ -16,6 +16,7 @@ def an_event(*resources: str, **more: Any) -> w.Event:
 def a_life(*resources: str, **more: Any) -> w.Life:
     """The same with its moments."""
     moments: dict[str, Any] = {"raised_at": NOW, "approved_at": None, "ended_at": None, "outcome": None, "reason": ""}
+    moments |= {"state": more.get("outcome") or "scheduled", "maintenance": None}
     return w.Life(**event_fields(resources, moments | more))
 
 
@@ -57,6 +58,7 @@ def a_vm(name: str, **more: Any) -> w.Vm:
         "os": "Linux",
         "tags": {},
         "policy": None,
+        "failure": None,
     }
     return w.Vm(name, **usual | more)
 

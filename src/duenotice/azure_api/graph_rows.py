@@ -48,7 +48,7 @@ def _raised(trace: EventTrace) -> tuple[float, str]:
 
 def _made(trace: EventTrace, site: Site, tenant: str) -> dict[str, object]:
     event = trace.event.with_(phase=Phase(trace.outcome)) if trace.outcome else trace.event
-    resource = event_resource(event, site)
+    resource = event_resource(event, site, trace.reason)
     return {
         **resource,
         "properties": {**resource["properties"], "TargetResourceId": target_id(event, site)},

@@ -19,6 +19,7 @@ import structlog
 from duenotice.clock import wall
 from duenotice.domain import transitions as t
 from duenotice.domain.event import Event
+from duenotice.domain.maintenance import Status
 from duenotice.domain.session import session_id
 from duenotice.domain.state import Scope, State
 from duenotice.plain_text import each_in_one_line, lines
@@ -196,7 +197,9 @@ class ChangeLog:
                 continue
             if not self._lines:
                 asyncio.get_running_loop().call_later(CHANGES_SECONDS, self._write_some)
-            self._lines.append(_Line(at, record, scopes.get(_scope_of(change))))
+            failed = state.failures.get(change.event_id) if isinstance(change, t.EventFailed) else None
+            vms = () if failed is None else failed.event.resources
+            self._lines.append(_Line(at, record, scopes.get(_scope_of(change)), vms))
 
     def write(self) -> None:
         """Write all there is: the service is about to end."""
@@ -217,27 +220,43 @@ class ChangeLog:
 
 
 class _Line(NamedTuple):
-    """What has happened and when, and its scope as it was then. What is said of it is made when it is written."""
+    """What has happened and when, and its scope as it was then. What is said of it is made when it is written.
+
+    `vms` are those on which an event has failed: its record does not name them.
+    """
 
     at: datetime
     record: t.Record
     scope: Scope | None = None
+    vms: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
         return str(self.record.transition.__struct_config__.tag).replace("-", " ")
+
+    @property
+    def level(self) -> str:
+        """What needs a person stands out: an error when something was not done, a warning when it is tried again."""
+        match self.record.transition:
+            case t.EventFailed() | t.MaintenanceChanged(status=Status.FAILED):
+                return "error"
+            case t.ImpactFailed():
+                return "warning"
+        return "info"
 
     def said(self) -> dict[str, object]:
         """Its fields, as people and machines read them."""
         line = _line(self.record)
         if self.scope is not None and "scope" in line:
             line["incarnation"] = self.scope.incarnation
+        if self.vms:
+            line["vms"] = self.vms
         return line
 
     def for_machines(self) -> str:
         """The same text that structlog would make of it, in a third of the time."""
         at = self.at.isoformat().removesuffix("+00:00") + "Z"
-        return _as_json({**self.said(), "level": "info", "timestamp": at, "message": self.message}, repr) + "\n"
+        return _as_json({**self.said(), "level": self.level, "timestamp": at, "message": self.message}, repr) + "\n"
 
 
 def _for_machines() -> bool:
@@ -252,7 +271,7 @@ def _write_all(lines: list[_Line]) -> None:
         return
     log = structlog.get_logger()
     for line in lines:
-        log.info(line.message, **line.said())
+        log.log(logging.getLevelNamesMapping()[line.level.upper()], line.message, **line.said())
 
 
 def _scope_of(change: t.Transition) -> str:
@@ -279,6 +298,10 @@ def _details(transition: t.Transition) -> dict[str, object]:
             return {"event_id": event_id, "scope": scope}
         case t.EventCancelled(event_id, scope, reason) | t.EventFailed(event_id, scope, reason):
             return {"event_id": event_id, "scope": scope, "reason": reason}
+        case t.FailureAcknowledged(event_id, scope, note):
+            return {"event_id": event_id, "scope": scope, "note": note}
+        case t.MaintenanceChanged(maintenance_id, status, reason):
+            return {"maintenance": maintenance_id, "status": status.value, "reason": reason}
         case t.ImpactClaimed(event_id, scope, attempt, node):
             return {"event_id": event_id, "scope": scope, "attempt": attempt, "node": node}
         case t.ImpactFailed(event_id, scope, attempt, reason):

@@ -7,6 +7,9 @@ import click
 
 from duenotice.toml import nearest
 
+SAME = {"preempt": "evict", "reboot": "restart", "terminate": "delete"}
+"""The words of VMs, and those of people for the same."""
+
 
 class Noun(click.Group):
     """A group of verbs."""
@@ -20,9 +23,11 @@ class Noun(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word means; `vms` is `vm`, and `event` is `events`."""
+        """The command that the first word means; `vms` is `vm`, `event` is `events`, and `preempt` is `evict`."""
         known, word = self.list_commands(ctx), args[0]
-        if word not in known and (other := next((name for name in known if name in (f"{word}s", word[:-1])), "")):
+        if word not in known and SAME.get(word) in known:
+            args = [SAME[word], *args[1:]]
+        elif word not in known and (other := next((name for name in known if name in (f"{word}s", word[:-1])), "")):
             args = [other, *args[1:]]
         if args[0] not in known and not word.startswith("-"):
             near = nearest(word, known)
@@ -38,7 +43,12 @@ def first_sentence(text: str) -> str:
 
 
 class _Choice(click.Choice[str]):
-    """A choice in upper or lower case; help shows it as it is written here."""
+    """A choice in upper or lower case; help shows it as it is written here. What people say for `SAME` counts too."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The one that is meant."""
+        meant = next((word for word, said in SAME.items() if said == str(value).lower()), value)
+        return super().convert(meant if meant in map(str.lower, self.choices) else value, param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """Each of them."""
@@ -67,8 +77,8 @@ class _Count(click.IntRange):
 COUNT, FROM_ONE = _Count(min=0), _Count(min=1)
 EVENT_TYPE = choice("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate", "SpotRebalanceRecommendation")
 MAINTENANCE_TYPE = choice("Freeze", "Reboot", "Redeploy")
-EVENT_STATE = choice("started", "approved", "scheduled", "completed", "cancelled", "failed")
-VM_STATE = choice("started", "approved", "scheduled", "degraded", "fine")
+EVENT_STATE = choice("failed", "started", "approved", "scheduled", "completed", "cancelled", "resolved")
+VM_STATE = choice("failed", "started", "approved", "scheduled", "degraded", "fine")
 
 
 class _Span(click.ParamType[str]):
@@ -120,3 +130,4 @@ class _Moment(click.ParamType[datetime]):
 
 
 MOMENT = _Moment()
+NOTE = click.option("--note", default="", metavar="TEXT", help="What was done about it, for the audit trail.")

@@ -27,6 +27,7 @@ STYLES = {
     "degraded": "yellow",
     "suspect": "yellow",
     "failed": "bold red",
+    "resolved": "dim",
     "passed": "green",
     "leads": "bold green",
     "follows": "green",
@@ -115,8 +116,17 @@ def _short(value: object) -> str:
 
 
 def _progress(value: object, _: object) -> str:
+    """How many steps need nothing more; one that has failed does."""
     steps = value if isinstance(value, dict) else {}
-    return f"{sum(steps.get(key, 0) for key in ('done', 'failed', 'skipped'))}/{sum(steps.values())}"
+    failed = f", {steps['failed']} failed" if steps.get("failed") else ""
+    return f"{sum(steps.get(key, 0) for key in ('done', 'skipped'))}/{sum(steps.values())}{failed}"
+
+
+def _event_state(event: object, _: object) -> Styled:
+    """The state of an event; only some answers say it, and in the others it lives."""
+    assert isinstance(event, dict)
+    is_approved = event["phase"] == "scheduled" and event.get("approved_by")
+    return state(event.get("state") or ("approved" if is_approved else event["phase"]))
 
 
 def _not_before(event: object, now: datetime) -> str:
@@ -124,8 +134,14 @@ def _not_before(event: object, now: datetime) -> str:
     from duenotice.wire.advice import ADVICE  # costs milliseconds that --help should not pay
 
     assert isinstance(event, dict)
-    waits = event["phase"] == "scheduled" and event["type"] != ADVICE
+    waits = event["phase"] == "scheduled" and event["type"] != ADVICE and not event.get("outcome")
     return _when(event["not_before"], now) if waits else "–"
+
+
+def _ends(event: object, now: datetime) -> str:
+    """When it should be over; of one that has failed, this does not come."""
+    assert isinstance(event, dict)
+    return "–" if event.get("outcome") else _when(event["ends_at"], now)
 
 
 LOOKS: dict[str, Callable[[object, datetime], Any]] = {
@@ -134,6 +150,8 @@ LOOKS: dict[str, Callable[[object, datetime], Any]] = {
     "id": lambda value, _: _plain(value)[:SHORT_ID],
     "name": lambda value, _: Styled(_plain(value), "bold"),
     "state": state,
+    "event-state": _event_state,
+    "ends": _ends,
     "when": _when,
     "not-before": _not_before,
     "span": lambda value, _: "–" if value in (None, -1) else span(float(str(value))),
@@ -155,7 +173,7 @@ def aligned(rows: list[list[str]]) -> Iterator[str]:
 
 def has_times(view: TableView) -> bool:
     """Whether a table of this view needs the time."""
-    return any(column.look in ("when", "not-before") for column in view.columns + view.more)
+    return any(column.look in ("when", "not-before", "ends") for column in view.columns + view.more)
 
 
 def cell(item: Fields, column: TableColumn, now: datetime) -> Any:

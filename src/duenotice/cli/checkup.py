@@ -88,6 +88,12 @@ def namespaces() -> Iterator[CheckResult]:
         yield CheckResult("namespaces", NOTE, f"not allowed here: {why}", hint)
 
 
+def metadata_not_asked() -> Iterator[CheckResult]:
+    """Nobody has said that it may be asked."""
+    hint = "Whether it answers: 'duenotice doctor --yes'. Of another service: --metadata URL."
+    yield CheckResult("metadata", NOTE, f"{host_port(METADATA)} was not asked", hint)
+
+
 def metadata(endpoint: str) -> Iterator[CheckResult]:
     """Whether the metadata address answers, as a VM asks it. It does not poll: that would turn events on (F01)."""
     from duenotice.client import MetadataClient

@@ -1,5 +1,6 @@
 """`duenotice doctor`: what is installed and what this machine allows, a line for each with what to do."""
 
+import sys
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from duenotice.cli.errors import Failed
-from duenotice.cli.output import NEVER, WRITERS, TableColumn, TableView, say
+from duenotice.cli.output import NEVER, WRITERS, TableColumn, TableView, asked, say
 from duenotice.client.operator.place import DEFAULT_ENDPOINT, found_token
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ VIEW = TableView("subject", (TableColumn("SUBJECT", "subject"), TableColumn("STA
     help="the operator's port of a service",
 )
 @click.option("--metadata", default="", metavar="URL", help="the metadata service  [default: http://169.254.169.254]")
+@click.option("-y", "--yes", is_flag=True, help="contact http://169.254.169.254 without asking")
 @click.option("--data-dir", default="", metavar="DIRECTORY", help="where the journal is, or would be")
 @click.option(
     "-o",
@@ -35,12 +37,15 @@ VIEW = TableView("subject", (TableColumn("SUBJECT", "subject"), TableColumn("STA
     default="text",
     help="the form of the output",
 )
-def doctor(endpoint: str, metadata: str, data_dir: str, output: str) -> None:
+def doctor(endpoint: str, metadata: str, yes: bool, data_dir: str, output: str) -> None:
     """Check what is installed and what this machine allows; say what to do.
 
     The exit code is 1 when something is bad. A note is for what only some people need.
+
+    On a machine of a cloud, http://169.254.169.254 is that cloud's own service, and not ours. So it is asked only if
+    you say so: at the question, with --yes, or with --metadata.
     """
-    found = list(_findings(endpoint, metadata, data_dir))
+    found = list(_findings(endpoint, metadata, yes or bool(metadata) or _may_ask(), data_dir))
     if output == "text":
         for finding in found:
             _tell(finding)
@@ -54,7 +59,12 @@ def doctor(endpoint: str, metadata: str, data_dir: str, output: str) -> None:
         )
 
 
-def _findings(endpoint: str, metadata: str, data_dir: str) -> Iterator["CheckResult"]:
+def _may_ask() -> bool:
+    """Whether a person lets us contact the metadata address; a script has not said so."""
+    return sys.stdin.isatty() and asked("Ask http://169.254.169.254 for the name of this VM? A cloud may have its own.")
+
+
+def _findings(endpoint: str, metadata: str, may_ask: bool, data_dir: str) -> Iterator["CheckResult"]:
     from duenotice.cli import checkup
     from duenotice.settings import ServeSettings, default_data_dir, parse_listen
 
@@ -68,7 +78,7 @@ def _findings(endpoint: str, metadata: str, data_dir: str) -> Iterator["CheckRes
         checkup.installed(),
         checkup.ports(places),
         checkup.namespaces(),
-        checkup.metadata(metadata),
+        checkup.metadata(metadata) if may_ask else checkup.metadata_not_asked(),
         checkup.service(endpoint, found_token()),
         checkup.clock(),
         checkup.disk(Path(data_dir) if data_dir else default_data_dir()),

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.arguments import EVENT_STATE, EVENT_TYPE, MOMENT, NAME, SPAN, Noun, choice
+from duenotice.cli.arguments import EVENT_STATE, EVENT_TYPE, MOMENT, NAME, NOTE, SPAN, Noun, choice
+from duenotice.cli.failures import ToRetry, tell_what_next
 from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
-from duenotice.cli.views import AUDIT, EVENTS
+from duenotice.cli.views import AUDIT, EVENT, EVENTS, OVER_EVENTS
 from duenotice.cli.watching import report, waits, watch_events
 
 if TYPE_CHECKING:
     from duenotice.client import OperatorClient
-    from duenotice.wire.operator import Event
+    from duenotice.wire.operator import Event, EventRow, Life
 
 FILTERS: dict[str, click.ParamType[str]] = {
     "vm": NAME,
@@ -60,17 +61,32 @@ def _filtered(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("-q", "--query", "q", type=NAME, metavar="TEXT", help="Only events with this text in them.")
 @talks
 def list_events(session: Session, state: tuple[str, ...], **filters: str | None) -> None:
-    """List the events that are not over; with --state also those that are."""
+    """List the events that are not over; with --state also those that are.
+
+    One that has failed is in the state failed until somebody has dealt with it, and then resolved.
+    """
     given = {name: value for name, value in filters.items() if value is not None}
     if not state and not given.keys() & set(MORE_FILTERS):
         session.show(session.client.events(**given), EVENTS)
+        if session.output == "table" and (failed := session.client.attention().failed_events):
+            tell(f"{failed} more failed: 'duenotice events list --state failed' shows why.")
         return
     if odd := [name for name in ("phase", "scope") if name in given]:
         raise click.UsageError(f"--{odd[0]} cannot be combined with these.")
-    session.show(_rows(session.client, state=",".join(state), **given), EVENTS)
+    rows = _rows(session.client, state=",".join(state), **given)
+    if session.output != "table":
+        session.show(rows, EVENTS)
+        return
+    found = list(rows)
+    session.show(found, OVER_EVENTS if any(row.outcome for row in found) else EVENTS)
+    tell_what_next(map(_failed, (row for row in found if row.state == "failed")))
 
 
-def _rows(client: "OperatorClient", **asked: str) -> "Iterator[Event]":
+def _failed(life: "Life") -> ToRetry:
+    return ToRetry(life.id, life.type, life.resources, life.maintenance)
+
+
+def _rows(client: "OperatorClient", **asked: str) -> "Iterator[EventRow]":
     """The table, page after page; what changes meanwhile may be missed."""
     from duenotice.wire.operator import EventQuery  # costs milliseconds that --help should not pay
 
@@ -84,8 +100,11 @@ def _rows(client: "OperatorClient", **asked: str) -> "Iterator[Event]":
 @click.argument("event_id", type=NAME, metavar="EVENT")
 @talks
 def show_event(session: Session, event_id: str) -> None:
-    """Show an event; the beginning of its id is enough."""
-    session.show_one(session.client.event(event_id), EVENTS)
+    """Show an event, also when it is over; the beginning of its id is enough."""
+    life = session.client.event_life(event_id)
+    session.show_one(life, EVENT)
+    if session.output == "table" and life.state == "failed":
+        tell_what_next([_failed(life)])
 
 
 @events.command("schedule", epilog="Example: duenotice events schedule web-0 --type Freeze --wait")
@@ -129,6 +148,18 @@ _act(
     "Approved",
     lambda client, event: client.approve_event(event),
 )
+
+
+@events.command("acknowledge", epilog="Example: duenotice events acknowledge 5C2F53 --note 'disk replaced'")
+@click.argument("event_ids", type=NAME, nargs=-1, required=True, metavar="EVENT…")
+@NOTE
+@talks
+def acknowledge(session: Session, event_ids: tuple[str, ...], note: str) -> None:
+    """Say that somebody takes care of events that have failed: they need nobody any more."""
+    done = [session.client.acknowledge_event(event_id, note).id for event_id in event_ids]
+    session.show([session.client.event_life(event_id) for event_id in done], OVER_EVENTS)
+    if session.output == "table":
+        tell(f"Acknowledged {len(done)}.")
 
 
 @events.command("report", epilog="Example: duenotice events report 5C2F53 --failure 'no such VM'")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, MOMENT, NAME, SPAN, Noun
+from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, MOMENT, NAME, NOTE, SPAN, Noun
 from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import MAINTENANCES, STEPS, TIMELINE
@@ -187,5 +187,19 @@ _forward(
     "Try the steps again that have failed, and go on with the maintenance.",
     lambda client, plan, window: client.retry_maintenance(plan, window=window),
 )
+
+
+@maintenance.command("acknowledge", epilog="Example: duenotice maintenance acknowledge A3BCB4 --note 'disk replaced'")
+@click.argument("maintenance_id", type=NAME, metavar="MAINTENANCE")
+@NOTE
+@talks
+def acknowledge(session: Session, maintenance_id: str, note: str) -> None:
+    """Say that somebody takes care of all that has failed in a maintenance: it needs nobody any more."""
+    plan = session.client.acknowledge_maintenance(maintenance_id, note)
+    session.show_one(plan, MAINTENANCES)
+    if session.output == "table":
+        tell(f"What has failed in maintenance {plan.id} is acknowledged.")
+
+
 for _name, _what in TURNS.items():
     _turn(_name, _what)

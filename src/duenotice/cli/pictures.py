@@ -102,13 +102,15 @@ def plan_picture(
 
 
 def _head(plan: Maintenance, now: datetime, clock: str) -> Text:
-    total, over = sum(plan.progress.values()), sum(plan.progress.get(status, 0) for status in ENDED)
+    total, over = sum(plan.progress.values()), sum(plan.progress.get(status, 0) for status in ("done", "skipped"))
+    failed = plan.progress.get("failed", 0)
     return Text.assemble(
         (f"{plan.type} of {_what(plan)}  ", "bold"),
         tables.state(plan.status),
         "  ",
         tables.bar(over / max(total, 1), "green", WIDTH),
         f"  {over}/{total}  ",
+        (f"{failed} failed  " if failed else "", "bold red"),
         (headline(now, clock), "dim"),
     )
 

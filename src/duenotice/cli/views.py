@@ -7,7 +7,7 @@ EVENTS = TableView(
     (
         TableColumn("EVENT", "id", "id"),
         TableColumn("TYPE", "type"),
-        TableColumn("STATE", "phase", "state"),
+        TableColumn("STATE", "", "event-state"),
         TableColumn("NOT BEFORE", "", "not-before"),
         TableColumn("LASTS", "duration", "span", spare=True),
         TableColumn("VMS", "resources", "list"),
@@ -20,11 +20,27 @@ EVENTS = TableView(
         TableColumn("UPDATE DOMAIN", "update_domain"),
         TableColumn("SOURCE", "source"),
         TableColumn("STARTED", "started_at", "when"),
-        TableColumn("ENDS", "ends_at", "when"),
+        TableColumn("ENDS", "", "ends"),
         TableColumn("APPROVED BY", "approved_by"),
         TableColumn("DESCRIPTION", "description", "prose"),
     ),
 )
+OVER_EVENTS = EVENTS._replace(
+    columns=(
+        TableColumn("EVENT", "id", "id"),
+        TableColumn("TYPE", "type"),
+        TableColumn("STATE", "", "event-state"),
+        TableColumn("ENDED", "ended_at", "when"),
+        TableColumn("VMS", "resources", "list"),
+        TableColumn("CAUSE", "cause", spare=True),
+        TableColumn("REASON", "reason", "prose"),
+    ),
+)
+"""Events that may be over."""
+EVENT = EVENTS._replace(
+    more=(*EVENTS.more, TableColumn("ENDED", "ended_at", "when"), TableColumn("REASON", "reason", "prose")),
+)
+"""One event, which may be over."""
 WATCHED_EVENTS = EVENTS._replace(
     columns=(
         TableColumn("EVENT", "id", "id"),
@@ -57,8 +73,22 @@ VMS = TableView(
         TableColumn("OS", "os"),
         TableColumn("TAGS", "tags", "pairs"),
         TableColumn("POLICY", "policy", "pairs"),
+        TableColumn("FAILED", "failure.failed_at", "when"),
+        TableColumn("REASON", "failure.reason", "prose"),
     ),
 )
+FAILED_VMS = VMS._replace(
+    columns=(
+        TableColumn("VM", "name", "name"),
+        TableColumn("STATE", "state", "state"),
+        TableColumn("SINCE", "failure.failed_at", "when"),
+        TableColumn("TYPE", "failure.type"),
+        TableColumn("EVENT", "failure.event_id", "id"),
+        TableColumn("GROUP", "group", spare=True),
+        TableColumn("REASON", "failure.reason", "prose"),
+    ),
+)
+"""VMs on which something has failed."""
 HOSTS = TableView(
     "name",
     (

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from duenotice.cli.arguments import NAME, VM_STATE, Noun
+from duenotice.cli.failures import ToRetry, tell_what_next
 from duenotice.cli.output import say
 from duenotice.cli.session import YES, Session, make_sure, talks
-from duenotice.cli.views import EVENTS, VMS
+from duenotice.cli.views import EVENTS, FAILED_VMS, VMS
 from duenotice.cli.watching import report, waits
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def list_vms(session: Session, state: tuple[str, ...], sort: str | None, **filte
     """List VMs."""
     given = {name: value or "" for name, value in filters.items()} | {"state": ",".join(state)}
     found = session.client.vms(**given) if sort is None else _rows(session.client, sort=sort, **given)
-    session.show(found, VMS)
+    session.show(found, FAILED_VMS if state == ("failed",) else VMS)
 
 
 def _rows(client: "OperatorClient", **asked: str) -> "Iterator[Vm]":
@@ -81,6 +82,8 @@ def show_vm(session: Session, name: str) -> None:
     if session.output == "table":
         say()
         session.show(found.events, EVENTS)
+        if (failed := found.failure) is not None:
+            tell_what_next([ToRetry(failed.event_id, failed.type, (found.name,), failed.maintenance)])
 
 
 def _operation(name: str, operation: Operation) -> click.Command:

@@ -1,22 +1,26 @@
 """What needs a person, in words: one line for each thing, with the page where it can be dealt with. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
-from duenotice.console.words import some, thousands
+from duenotice.console.words import some, some_of, thousands
 from duenotice.wire import operator as w
 
 OVER = ("done", "failed", "cancelled")
+MOST_VMS = 20
+"""VMs that one line names."""
 
 
 class Need(NamedTuple):
-    """One thing that needs a person; `kind` is bad or warn."""
+    """One thing that needs a person, and since when if that is known; `kind` is bad or warn."""
 
     key: str
     kind: str
     says: str
     more: str
     href: str
+    since: datetime | None = None
 
 
 def alarms(seen: w.Attention) -> list[Need]:
@@ -65,14 +69,17 @@ def _plans(seen: w.Attention) -> Iterator[Need]:
 
 
 def _events(seen: w.Attention) -> Iterator[Need]:
-    if seen.failed_events == 1:
-        (event,) = seen.failures
-        says = f"{event.type} of {some(event.resources, 2)} failed"
-        yield Need(f"event-{event.id}", "bad", says, event.reason, f"/events/{event.id}")
-    elif seen.failed_events:
-        names = some([event.resources[0] for event in seen.failures if event.resources])
-        says = f"{thousands(seen.failed_events)} events failed in the last 24 hours"
-        yield Need("events", "bad", says, names, "/events?state=failed")
+    """A line for what failed alike: its VMs, why, and since when."""
+    alike: dict[tuple[str, str], list[w.FailedEvent]] = {}
+    for failure in seen.failures:
+        alike.setdefault((failure.type, failure.reason), []).append(failure)
+    for (kind, reason), failures in alike.items():
+        first, vms = failures[0], [name for failure in failures for name in failure.resources]
+        says = f"{kind} of {some_of(vms, sum(failure.vms for failure in failures), MOST_VMS)} failed"
+        href = f"/events/{first.id}" if len(failures) == 1 else "/events?state=failed"
+        yield Need(f"event-{first.id}", "bad", says, reason, href, min(failure.ended_at for failure in failures))
+    if more := seen.failed_events - len(seen.failures):
+        yield Need("events", "bad", f"{count(more, 'more event')} failed", "", "/events?state=failed")
 
 
 def _hosts(seen: w.Attention) -> Iterator[Need]:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 from duenotice.console.words import natural
 from duenotice.wire import operator as w
 
-BUSY = w.STATES[:4]
+BUSY = w.STATES[:-1]
 """The states of VMs that are not fine."""
 
 WORDS = {
+    "failed": "what was planned has failed, and nobody has dealt with it",
     "started": "affected now",
     "approved": "approved, about to start",
     "scheduled": "notified, waiting for its notice to end",
@@ -82,8 +83,8 @@ def by_vm(events: Iterable[w.Event]) -> dict[str, list[w.Event]]:
 
 def event_state(event: w.Event) -> str:
     """The state that an event puts its VMs in, or how it ended."""
-    if isinstance(event, w.Life) and event.outcome:
-        return event.outcome
+    if isinstance(event, w.Life):
+        return event.state
     if event.phase == "started":
         return "started"
     return "approved" if event.approved_by else "scheduled"

@@ -21,14 +21,15 @@ from duenotice.errors import NotFound
 from duenotice.wire import operator as w
 
 PAST_ROWS = 20
-PAST = ",".join(w.OUTCOMES)
+PAST = ",".join(w.OVER_STATES)
 PILES = {"maintenance": "Maintenance", "host": "Host", "group": "Group"}
-WORDS = {"": "Active and upcoming", PAST: "Past", ",".join(w.EVENT_STATES): "All"}
+WORDS = {"": "Failed, active and upcoming", PAST: "Past", ",".join(w.EVENT_STATES): "All"}
 """The lists that have a name; others are named by their state."""
 
 ACTS = {
     "approve": (AsyncOperatorClient.approve_event, "approved"),
     "cancel": (AsyncOperatorClient.cancel_event, "cancelled"),
+    "acknowledge": (AsyncOperatorClient.acknowledge_event, "acknowledged"),
 }
 
 
@@ -63,7 +64,7 @@ class EventList:
             given=given,
             piles=piles(found.items, asked.by, {plan.id: title_of(plan) for plan in open_plans(visit.attention)}),
             past=None if past is None else piles(past.items, "")[0].rows if past.items else [],
-            past_total=sum(found.counts[state] for state in w.OUTCOMES),
+            past_total=sum(found.counts[state] for state in w.OVER_STATES),
             counts=found.counts,
             paging=ShownRows(page, found.total),
             heading=WORDS.get(asked.state, asked.state.replace(",", ", ").capitalize()),

@@ -10,13 +10,14 @@ from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.board import event_state
 from duenotice.console.curl_lines import curls
 from duenotice.console.fleet_pages import versions_of
-from duenotice.console.pages import PageRoute, Visit
+from duenotice.console.pages import PageRoute, Visit, form_of
 from duenotice.errors import NotFound
 from duenotice.wire.operator import Life, VmWithEvents
 
-ACTS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
+ACTS: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {
     "approve": (AsyncOperatorClient.approve_event, "Approved: it starts now."),
     "cancel": (AsyncOperatorClient.cancel_event, "Cancelled."),
+    "acknowledge": (AsyncOperatorClient.acknowledge_event, "Acknowledged: it needs nobody any more."),
 }
 MOST_TOLD = 5000
 MOST_TRIED = 100
@@ -53,12 +54,13 @@ class EventPages:
         )
 
     async def act(self, visit: Visit) -> Response:
-        """Approve or cancel it."""
+        """Approve, cancel or acknowledge it."""
         event_id, act = visit.name("id"), visit.name("act")
         if act not in ACTS:
             raise NotFound(f"There is no action {act}.", hint="Use the buttons of the event's page.")
         do, said = ACTS[act]
-        return await visit.done(f"/events/{event_id}", lambda: do(visit.client, event_id), said)
+        given = {"note": (await form_of(visit.request)).get("note", "")} if act == "acknowledge" else {}
+        return await visit.done(f"/events/{event_id}", lambda: do(visit.client, event_id, **given), said)
 
 
 class Audience(NamedTuple):

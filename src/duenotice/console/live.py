@@ -34,6 +34,9 @@ MOST_TOLD = 200
 
 FLEET_ACTIONS = ("fleet-declared", "groups-put", "groups-removed", "vms-put", "hosts-removed")
 
+OF_MANY = ("maintenance-retried",)
+"""VMs that have failed have not any more, and no record names them."""
+
 LISTENING = ("scope-enabled", "scope-disabled")
 
 
@@ -135,7 +138,7 @@ async def _telling(client: AsyncOperatorClient, records: Sequence[Record]) -> st
     """One message for all of them."""
     if not records:
         return ""
-    if len(records) > MOST_TOLD:
+    if len(records) > MOST_TOLD or any(record.action in OF_MANY for record in records):
         return _message(records[-1].position, {"all": True})
     changes = [changed(record) | await _beyond(client, record) for record in records]
     told = changes[0]

@@ -1,6 +1,6 @@
 """The pages of maintenances: all of them, one with its steps, and the form that shows what a plan would do."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -14,14 +14,18 @@ from duenotice.console.pages import PageRoute, Visit, form_of, go, status_of
 from duenotice.console.shown_rows import ShownRows, page_of
 from duenotice.console.words import address
 from duenotice.errors import DuenoticeError, Malformed, NotFound
-from duenotice.wire.operator import Maintenance, MaintenanceRequest, Page, Step, Timeline
+from duenotice.wire.operator import FailedEvent, Maintenance, MaintenanceRequest, Page, Step, Timeline
 
-TURNS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
+TURNS: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {
     "pause": (
         AsyncOperatorClient.pause_maintenance,
         "Paused: events that were announced go on, no new step begins.",
     ),
     "cancel": (AsyncOperatorClient.cancel_maintenance, "Cancelled."),
+    "acknowledge": (
+        AsyncOperatorClient.acknowledge_maintenance,
+        "Acknowledged: what has failed needs nobody any more.",
+    ),
 }
 FORWARD: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {
     "resume": (AsyncOperatorClient.resume_maintenance, "Resumed."),
@@ -69,8 +73,10 @@ class MaintenancePages:
         ]
 
     async def index(self, visit: Visit) -> Response:
-        """All plans, the newest first."""
-        plans = (await visit.client.maintenances().all())[::-1][:MOST_PLANS]
+        """All plans: those that have failed and need a person, then the newest."""
+        failed = {each.maintenance for each in _failures(visit)}
+        plans = (await visit.client.maintenances().all())[::-1]
+        plans = sorted(plans, key=lambda plan: plan.id not in failed)[:MOST_PLANS]
         ends = {plan.id: None for plan in plans} | _expected_ends(visit)
         return visit.page("maintenances.html", "Maintenance", "maintenances", plans=plans, ends=ends)
 
@@ -129,6 +135,7 @@ class MaintenancePages:
             paging=ShownRows(page, sum(plan.progress.values()), MOST_STEPS),
             ends_at=_expected_ends(visit).get(plan.id),
             left_out=ahead.left_out,
+            unresolved=[each for each in _failures(visit) if each.maintenance == plan.id],
             lanes=tracks.lanes(lives, seen, visit.now, lambda life: [life.scope]),
             ticks=gantt.ticks(seen),
             days=gantt.days(seen),
@@ -138,7 +145,7 @@ class MaintenancePages:
         )
 
     async def turn(self, visit: Visit) -> Response:
-        """Pause, resume, retry or cancel it."""
+        """Pause, resume, retry, acknowledge or cancel it."""
         plan_id, turn = visit.name("id"), visit.name("turn")
         if turn in FORWARD:
             forward, said = FORWARD[turn]
@@ -149,7 +156,8 @@ class MaintenancePages:
         if turn not in TURNS:
             raise NotFound(f"There is no action {turn}.", hint="Use the buttons of the maintenance's page.")
         do, said = TURNS[turn]
-        return await visit.done(f"/maintenances/{plan_id}", lambda: do(visit.client, plan_id), said)
+        given = {"note": (await form_of(visit.request)).get("note", "")} if turn == "acknowledge" else {}
+        return await visit.done(f"/maintenances/{plan_id}", lambda: do(visit.client, plan_id, **given), said)
 
 
 async def _form(
@@ -198,6 +206,11 @@ def _start(text: str) -> datetime | None:
     except ValueError:
         raise Malformed(f"{text[:30]!r} is not a time.", hint="Write it like 2026-11-22T02:00.") from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _failures(visit: Visit) -> Sequence[FailedEvent]:
+    """What has failed, and nobody has dealt with it: the newest."""
+    return visit.attention.failures if visit.attention else ()
 
 
 def _expected_ends(visit: Visit) -> dict[str, datetime | None]:

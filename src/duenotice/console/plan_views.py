@@ -5,9 +5,11 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from duenotice.console.words import some, some_of
+from duenotice.errors import Malformed
 from duenotice.wire.operator import Event, Maintenance, PlannedStep, Step
 
 OPEN = ("running", "paused")
+FARTHEST = timedelta(days=36_525)
 WEEKS = 5
 """How many weeks a calendar shows."""
 
@@ -84,9 +86,16 @@ def first_day(text: str, today: date) -> date:
     """The Monday that a calendar begins with."""
     try:
         day = date.fromisoformat(text)
-        return day - timedelta(days=day.weekday())
-    except (ValueError, OverflowError):
-        return today - timedelta(days=today.weekday())
+    except ValueError:
+        day = today
+    check_distance(day, today)
+    return day - timedelta(days=day.weekday())
+
+
+def check_distance(day: date, today: date) -> None:
+    """Refuse a day around which there may be no other dates to draw."""
+    if abs(day - today) > FARTHEST:
+        raise Malformed(f"{day.isoformat()} is too far away to be drawn.", hint="Choose a day of this century.")
 
 
 def entries_of_plan(plan: Maintenance, timeline: Iterable[PlannedStep]) -> list[Entry]:

@@ -223,6 +223,12 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
     "event-completed": _ended("completed"),
     "event-cancelled": _of_event("cancelled"),
     "event-failed": _ended("gave up"),
+    "failure-acknowledged": lambda record, told: [
+        Phrase("acknowledged that "),
+        *event(record),
+        Phrase(" failed"),
+        *_because(told.note),
+    ],
     "operation-performed": _operated,
     "impact-failed": lambda record, told: [
         Phrase(f"failed at try {told.attempt} of the impact of "),

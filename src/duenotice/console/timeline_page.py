@@ -9,6 +9,7 @@ from starlette.responses import Response
 from duenotice.console import gantt, tracks
 from duenotice.console.board import ALONE, section_of_scope
 from duenotice.console.pages import PageRoute, Visit
+from duenotice.console.plan_views import check_distance
 from duenotice.errors import NotFound
 from duenotice.wire.operator import Maintenance
 from duenotice.wire.times import format_iso
@@ -33,7 +34,7 @@ class TimelinePage:
     async def timeline(self, visit: Visit) -> Response:
         """A window of time."""
         span = visit.query("span") if visit.query("span") in gantt.SPANS else gantt.DEFAULT_SPAN
-        by, at = "host" if visit.query("by") == "host" else "set", _moment(visit.query("at"))
+        by, at = "host" if visit.query("by") == "host" else "set", _moment(visit.query("at"), visit.now)
         seen = gantt.window(visit.now, span, at)
         found = await visit.client.timeline(from_=whole_seconds(seen.begin), to=whole_seconds(seen.end))
         lives = [*map(gantt.drawn, found.items), *await _planned(visit, seen)]
@@ -116,9 +117,11 @@ def whole_seconds(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
-def _moment(text: str) -> datetime | None:
+def _moment(text: str, now: datetime) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        at = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+    check_distance(at.date(), now.date())
+    return at

@@ -12,7 +12,8 @@ from msgspec import structs
 from duenotice.clock import Instant
 from duenotice.domain import gone, indexes, last_applied, plans_applied
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Event
+from duenotice.domain.event import Event, Phase
+from duenotice.domain.failure import Failure
 from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.health_report import GONE, MOST_KEPT, Verdict, verdict_of
 from duenotice.domain.kept_answers import KeptAnswer, keep
@@ -132,6 +133,7 @@ def _departure(state: State, vm: Vm) -> Departure:
 
 
 def _vms_removed(state: State, change: t.VmsRemoved) -> None:
+    state.failures.over(change.names)
     for name in change.names:
         vm = state.fleet.remove(name)
         if vm is not None:
@@ -227,6 +229,21 @@ def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.Ev
     now = Instant(state.at, state.steady)
     gone.keep(state.gone, state.gone_order, gone.of(event, now), now)
     _leave(state, event)
+    if isinstance(change, t.EventFailed):
+        _keep_failure(state, event, change.reason)
+    elif isinstance(change, t.EventCompleted):
+        state.failures.over(event.resources, event.type)
+
+
+def _keep_failure(state: State, event: Event, reason: str) -> None:
+    """It is known until somebody has dealt with it; VMs that are gone need nobody."""
+    there = tuple(name for name in event.resources if name in state.fleet.vms)
+    if there:
+        state.failures.note(Failure(event.with_(phase=Phase.FAILED, resources=there), state.at, reason))
+
+
+def _failure_acknowledged(state: State, change: t.FailureAcknowledged) -> None:
+    state.failures.dealt_with(change.event_id)
 
 
 def _reason(state: State, event: Event, change: t.EventCompleted | t.EventCancelled | t.EventFailed) -> str:
@@ -321,6 +338,7 @@ _APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.EventCompleted: _event_gone,
     t.EventCancelled: _event_gone,
     t.EventFailed: _event_gone,
+    t.FailureAcknowledged: _failure_acknowledged,
     **dict.fromkeys(_LEARNED, _event_learned),
     **plans_applied.APPLIERS,
     t.OperationPerformed: _operation_performed,

@@ -1,16 +1,17 @@
-"""Who may approve an event, and cancelling one (C02-C05, S16, S17, S19)."""
+"""Who may approve an event, cancelling one, and what people say of one that failed (C02-C05, S16, S17, S19)."""
 
 from typing import NamedTuple
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Event, Phase
+from duenotice.domain.event import LONGEST_NOTE, Event, Phase
+from duenotice.domain.failure import Failure
 from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import group_of, scope_of
 from duenotice.domain.state import State
-from duenotice.errors import Conflict, NotFound
+from duenotice.errors import Conflict, NotFound, Refused
 
 OPERATOR = "operator"
 
@@ -64,6 +65,26 @@ def cancel(state: State, command: c.CancelEvent, now: Instant, policy: Policy) -
     event = _visible(state, command.event_id, _EVERYBODY)
     move(event.phase, Act.CANCEL)
     return [t.EventCancelled(event.id, event.scope, command.reason)]
+
+
+def acknowledge(state: State, command: c.AcknowledgeFailures, now: Instant, policy: Policy) -> list[t.Transition]:
+    """Failures that need nobody any more; what has happened stays in the journal."""
+    if len(command.note) > LONGEST_NOTE:
+        raise Refused(f"The note has {len(command.note)} characters.", hint=f"Use {LONGEST_NOTE} at the most.")
+    of_plan = (each.id for each in state.failures if each.event.maintenance == command.maintenance_id)
+    ids = tuple(dict.fromkeys(command.event_ids)) or tuple(of_plan)
+    if not ids:
+        raise Conflict("No failure of this maintenance is open.", hint="There is nothing to acknowledge.")
+    found = [open_failure(state, event_id).event for event_id in ids]
+    return [t.FailureAcknowledged(event.id, event.scope, command.note) for event in found]
+
+
+def open_failure(state: State, event_id: str) -> Failure:
+    """The failure of an event with which nobody has dealt."""
+    if (failure := state.failures.get(event_id)) is not None:
+        return failure
+    what = f"No failure of an event {event_id} is open."
+    raise Conflict(what, hint="Either it has not failed, or somebody has dealt with that.")
 
 
 def _approver(state: State, command: c.ApproveEvents) -> _Approver:

@@ -180,6 +180,14 @@ class CancelEvent(Command, frozen=True):
     reason: str = ""
 
 
+class AcknowledgeFailures(Command, frozen=True):
+    """Somebody has seen these events fail and takes care of it; without ids all that a maintenance has left open."""
+
+    event_ids: tuple[str, ...] = ()
+    maintenance_id: str = ""
+    note: str = ""
+
+
 class PostponeEvents(Command, frozen=True):
     """These events are still to be shown: where less than the minimum notice is left, `NotBefore` moves later (S2).
 

@@ -88,6 +88,7 @@ _RULES: dict[type[c.Command], Rule] = {
     c.LeaveMoved: host_events.leave_moved,
     c.ApproveEvents: approval.approve,
     c.CancelEvent: approval.cancel,
+    c.AcknowledgeFailures: approval.acknowledge,
     c.PostponeEvents: postponing.postpone,
     c.MakeUpForAbsence: absence.make_up,
     c.ReportImpact: reporting.report,

@@ -62,6 +62,8 @@ UNKNOWN_DURATION = -1
 LONGEST_DESCRIPTION = 1000
 LONGEST_DURATION = 7 * 24 * 3600
 """Limits of what an operator may say about an event, in characters and in seconds."""
+LONGEST_NOTE = 1000
+"""Characters of what somebody says who acknowledges that it failed; it is kept for ever (S24)."""
 
 MOST_RESOURCES = 1000
 """VMs of one event (S24). If a host has more in one update domain, each thousand of them get an event."""

@@ -4,13 +4,14 @@ from duenotice.domain.fleet import Condition, Group, GroupKind, Host, Vm
 from duenotice.domain.progress import Progress
 from duenotice.domain.state import State
 from duenotice.errors import Conflict, LookAt, NotFound
+from duenotice.toml import missing
 
 
 def find_vm(state: State, name: str) -> Vm:
     """A VM by name."""
     vm = state.fleet.vms.get(name)
     if vm is None:
-        raise NotFound(f"There is no VM named {name!r}.", hint="Names are as in the fleet file, in the same case.")
+        raise missing(f"There is no VM named {name!r}.", name, state.fleet.vms, LookAt.VMS)
     return vm
 
 
@@ -23,7 +24,7 @@ def find_host(state: State, name: str) -> Host:
     """A host by name."""
     host = state.fleet.hosts.get(name)
     if host is None:
-        raise NotFound(f"There is no host named {name!r}.", hint="Names are as in the fleet file, in the same case.")
+        raise missing(f"There is no host named {name!r}.", name, state.fleet.hosts, LookAt.HOSTS)
     return host
 
 
@@ -39,7 +40,7 @@ def find_group(state: State, key: str) -> Group:
     """A group by its key."""
     group = state.fleet.groups.get(key)
     if group is None:
-        raise NotFound(f"There is no group {key!r}.", look_at=LookAt.GROUPS)
+        raise missing(f"There is no group {key!r}.", key, state.fleet.groups, LookAt.GROUPS)
     return group
 
 
@@ -47,7 +48,8 @@ def find_scale_set(state: State, name: str) -> Group:
     """A scale set by name."""
     group = state.fleet.groups.get(f"{GroupKind.SCALE_SET.value}/{name}")
     if group is None:
-        raise NotFound(f"There is no scale set named {name!r}.", look_at=LookAt.GROUPS)
+        sets = (each.name for each in state.fleet.groups.values() if each.kind is GroupKind.SCALE_SET)
+        raise missing(f"There is no scale set named {name!r}.", name, sets, LookAt.GROUPS)
     return group
 
 

@@ -24,7 +24,7 @@ from duenotice.domain.raising import check_description, planned_event
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.window import Window, check
-from duenotice.domain.windowed import closed, lets_begin, moved
+from duenotice.domain.windowed import closed, lets_begin, moved, too_many_failed
 from duenotice.errors import Conflict, Refused
 
 TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
@@ -249,7 +249,7 @@ def ended(state: State, now: Instant) -> list[t.StepEnded]:
 def _conclusion(state: State, progress: Progress) -> list[t.Transition]:
     failed, allowed = progress.failed, progress.plan.failures_allowed
     if failed > allowed:
-        return _stop(state, progress, Status.FAILED, f"{failed} failed, {allowed} allowed.")
+        return _stop(state, progress, Status.FAILED, too_many_failed(failed, allowed))
     if not progress.waiting and not progress.under_way:
         return [t.MaintenanceChanged(progress.plan.id, Status.DONE)]
     return []

@@ -40,6 +40,8 @@ def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
 
 def _maintenance_retried(state: State, change: t.MaintenanceRetried) -> None:
     progress = _plan(state, change.maintenance_id)
+    for step in (progress.steps[number] for number in change.steps):
+        state.failures.dealt_with(step.event_id or "")
     plan = progress.put_back(change.steps, status=Status.RUNNING, reason="", over_at=None)
     plan = with_window(plan, change.window)
     if progress.is_open:

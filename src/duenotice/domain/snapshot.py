@@ -8,6 +8,7 @@ from msgspec import Struct
 from duenotice.clock import Mark
 from duenotice.domain import indexes, last_applied
 from duenotice.domain.event import Event
+from duenotice.domain.failure import Failure, Failures
 from duenotice.domain.fleet import Group, Host, LastApplied, Site, Vm
 from duenotice.domain.gone import GoneEvent
 from duenotice.domain.health_report import HealthReport
@@ -57,6 +58,7 @@ class Snapshot(Struct, frozen=True):
     last_applied: tuple[LastApplied, ...] = ()
     removed: tuple[tuple[str, bool], ...] = ()
     reports: tuple[HealthReport, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
 
 def take(state: State) -> Snapshot:
@@ -90,6 +92,7 @@ def take(state: State) -> Snapshot:
         last_applied=last_applied.each_once(fleet),
         removed=tuple(fleet.removed.items()),
         reports=tuple(state.reports.values()),
+        failures=tuple(state.failures),
     )
 
 
@@ -112,6 +115,7 @@ def restore(snapshot: Snapshot) -> State:
     state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
     state.gone = {event.id: event for event in snapshot.gone}
     state.gone_order = deque(state.gone)
+    state.failures = Failures(snapshot.failures)
     for event in snapshot.events:
         state.events[event.id] = event
     indexes.make_anew(state)

@@ -9,6 +9,7 @@ from duenotice.clock import Mark
 from duenotice.domain.agenda import Agenda
 from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Event
+from duenotice.domain.failure import Failures
 from duenotice.domain.fleet import Fleet, Vm
 from duenotice.domain.gone import GoneEvent
 from duenotice.domain.health_report import HealthReport
@@ -50,9 +51,9 @@ class State:
     `agenda` when which event is due, `holds` what makes events of a scope wait, `told` the ids of the events of each
     scope and `on` those on each VM, `sizes` the bytes that the events of a scope take, `under_way` the plan and the
     step of an event, `lanes` the plans that hold a lane, `residents` how many VMs stand in each scope of a group.
-    `departures` and `answers` are queues: the oldest goes first. `sessions` are by digest and `reports` of
-    hosts by key, the oldest first. `followed`
-    says that there ever was a token for a follower. `at` and `steady` are when the last record was decided.
+    `departures` and `answers` are queues: the oldest goes first. `sessions` are by digest and `reports` of hosts by
+    key, the oldest first. `failures` are those that nobody has dealt with. `followed` says that there ever was a token for a
+    follower. `at` and `steady` are when the last record was decided.
     """
 
     __slots__ = (
@@ -62,6 +63,7 @@ class State:
         "at",
         "departures",
         "events",
+        "failures",
         "fleet",
         "floor",
         "followed",
@@ -101,6 +103,7 @@ class State:
         self.agenda: Agenda = []
         self.residents: dict[str, int] = {}
         self.departures: OrderedDict[str, Departure] = OrderedDict()
+        self.failures = Failures()
         self.gone: dict[str, GoneEvent] = {}
         self.gone_order: deque[str] = deque()
         self.forgotten = self.floor = self.lifted_at = 0
@@ -134,7 +137,7 @@ class State:
         copy = State()
         copy.position, copy.at, copy.steady, copy.mark = self.position, self.at, self.steady, self.mark
         copy.fleet = self.fleet.copy_to_read()
-        copy.scopes, copy.events = self.scopes.copy(), self.events.copy()
+        copy.scopes, copy.events, copy.failures = self.scopes.copy(), self.events.copy(), self.failures.copy()
         copy.forgotten, copy.floor, copy.lifted_at = self.forgotten, self.floor, self.lifted_at
         copy.told, copy.on, copy.sizes = self.told.copy(), self.on.copy(), self.sizes.copy()
         copy.holds, copy.under_way = self.holds.copy(), self.under_way.copy()

@@ -200,6 +200,12 @@ class EventFailed(_AboutEvent, frozen=True, tag="event-failed"):
     took: int | None = None
 
 
+class FailureAcknowledged(_AboutEvent, frozen=True, tag="failure-acknowledged"):
+    """Somebody has seen that an event failed, and it needs nobody any more; `note` is what they say about it."""
+
+    note: str = ""
+
+
 class ImpactFailed(_AboutEvent, frozen=True, tag="impact-failed"):
     """An attempt at the impact failed, and there will be another; part of the impact may have happened."""
 
@@ -356,6 +362,7 @@ Transition = (
     | EventCompleted
     | EventCancelled
     | EventFailed
+    | FailureAcknowledged
     | ImpactFailed
     | ImpactClaimed
     | ImpactAccepted

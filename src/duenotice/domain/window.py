@@ -102,4 +102,6 @@ def check(window: Window | None, now: Instant) -> Window | None:
         raise Refused("The window is over already.", hint="Give one that ends in the future.")
     if spans[0].begins - now.at > FARTHEST:
         raise Refused("The window is more than a year ahead.", hint="Plan it nearer to its time.")
+    if (last := spans[-1].ends) is not None and last - now.at > 2 * FARTHEST:
+        raise Refused("The window ends more than two years ahead.", hint="Give an earlier end.")
     return structs.replace(window, closes=_steady(spans[-1].ends, now))

@@ -43,9 +43,19 @@ def waits_until(plan: Maintenance, at: datetime) -> datetime | None:
 
 
 def reason_of(plan: Maintenance, tally: Tally) -> str:
-    """Why it stands as it does. If steps wait while it is in none of its spans, the pause is not sure yet (S34)."""
+    """Why it stands as it does. If steps wait while it is in none of its spans, the pause is not sure yet (S34).
+
+    Of a plan that has failed, steps that were under way may fail after it.
+    """
+    if plan.status is Status.FAILED:
+        return too_many_failed(tally.count(StepStatus.FAILED), plan.failures_allowed)
     waits = plan.status is Status.RUNNING and plan.is_out_of_window and tally.count(StepStatus.WAITING)
     return NOT_SURE_YET if waits else plan.reason
+
+
+def too_many_failed(failed: int, allowed: int) -> str:
+    """Why a plan has failed."""
+    return f"{failed} failed, {allowed} allowed."
 
 
 def is_due(progress: Progress, now: Instant, policy: Policy) -> bool:

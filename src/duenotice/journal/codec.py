@@ -151,8 +151,8 @@ def _same(plain: Plain) -> Plain:
 # in the formats after these there were no subscriptions, and no claims of impacts; then plans had no window; then
 # answers were kept by the time of day; then nobody knew from which drained host a VM is away, and what drivers did;
 # then that host was a field of each VM; then nobody was signed in, steady time stood only where something started or
-# was answered, and nobody knew what the fleet file of each node had said; then all of a placement group were told, and
-# plans knew neither consent nor fault domains.
+# was answered, and nobody knew what the fleet file of each node had said; then all of a placement group were told,
+# plans knew neither consent nor fault domains, and nobody acknowledged what had failed.
 RECORDS = Codec(
     Record,
     [_same, record_in_micros, answer_in_bytes, _same, _same, _same, _same, _same, record_with_homes, _same, _same],

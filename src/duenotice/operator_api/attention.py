@@ -1,7 +1,6 @@
 """The call for what needs a person now: what failed, what stands still, who would get no notice, how far plans are."""
 
 from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from heapq import nsmallest
@@ -11,7 +10,8 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.clock import MICROS, Instant, later
+from duenotice.clock import Instant, later
+from duenotice.domain.failure import Failure
 from duenotice.domain.fleet import Condition
 from duenotice.domain.maintenance import Status, Step, StepStatus
 from duenotice.domain.preview import outlook
@@ -20,7 +20,6 @@ from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.domain.windowed import reason_of
 from duenotice.engine.engine import Engine
-from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Unavailable
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import Call
@@ -29,13 +28,12 @@ from duenotice.wire import operator as o
 from duenotice.wire.event_names import TYPE_NAMES
 from duenotice.wire.operator.from_domain import by_status, whole_second
 
-FAILED_FOR = timedelta(hours=24)
-PLAN_FAILED_FOR = 7 * 86_400 * MICROS
-"""How long a failed plan is told of, in steady time; after that it would hide what is new."""
-
 MOST_PLANS = 10
 MOST_STEPS = 5
 MOST_NAMES = 5
+MOST_FAILURES = 20
+"""Events that have failed; and as many of the VMs of each."""
+
 MOST_FORESEEN = 2000
 """Steps left up to which the end of a plan is looked for: larger plans take seconds, and this is asked often."""
 MOST_FORESEEN_VMS = 20_000
@@ -53,7 +51,7 @@ class Attentions(Resource):
 
     def __init__(self, engine: Engine, numbers: KnownNumbers) -> None:
         super().__init__(engine)
-        self._numbers, self._lives = numbers, lives_of(engine)
+        self._numbers = numbers
         self._ahead: dict[str, tuple[Sign | None, Ahead]] = {}
 
     def calls(self) -> list[Call]:
@@ -63,9 +61,8 @@ class Attentions(Resource):
 
     async def show(self, _: Request) -> Response:
         """What failed or stands still, and all plans that are not over."""
-        known, now = await self._lives.traces(self._engine), self._engine.clock.now()
-        over = known.over()
-        seen, signs = await self._engine.look(partial(_seen, numbers=self._numbers, over=over, now=now))
+        now = self._engine.clock.now()
+        seen, signs = await self._engine.look(partial(_seen, numbers=self._numbers))
         plans = [structs.replace(plan, **await self._foreseen(plan, signs.get(plan.id), now)) for plan in seen.plans]
         return await self._written(lambda: structs.replace(seen, plans=tuple(plans)))
 
@@ -107,15 +104,14 @@ def _has_come(ahead: Ahead, at: datetime) -> bool:
     return any(moment is not None and moment <= at for moment in moments)
 
 
-def _seen(
-    state: State, *, numbers: KnownNumbers, over: Iterable[EventTrace], now: Instant
-) -> tuple[o.Attention, dict[str, Sign]]:
+def _seen(state: State, *, numbers: KnownNumbers) -> tuple[o.Attention, dict[str, Sign]]:
     """All but what comes next; with the signs of the plans of which that can be told."""
     whole = numbers.of(state).whole
     hosts = Counter(host.condition for host in state.fleet.hosts.values())
     ill = (host.name for host in state.fleet.hosts.values() if host.condition is not Condition.HEALTHY)
-    plans = [progress for progress in state.plans.values() if _needs_a_look(progress, now)]
-    failed = [trace for trace in over if _failed_since(trace, now.at - FAILED_FOR)]
+    failed = list(state.failures)
+    unresolved = {failure.event.maintenance for failure in failed}
+    plans = [progress for progress in state.plans.values() if progress.is_open or progress.plan.id in unresolved]
     stopped = sum(progress.plan.status is not Status.RUNNING for progress in plans)
     silent = whole.vms - whole.listening
     sick = hosts.total() - hosts[Condition.HEALTHY]
@@ -125,7 +121,7 @@ def _seen(
         plans=tuple(_plan(state, progress) for progress in shown_plans),
         plans_in_all=len(plans),
         failed_events=len(failed),
-        failures=tuple(map(_failure, failed[: -MOST_NAMES - 1 : -1])),
+        failures=tuple(map(_failure, failed[: -MOST_FAILURES - 1 : -1])),
         hosts={condition.value: hosts[condition] for condition in Condition},
         ill_hosts=tuple(nsmallest(MOST_NAMES, ill)),
         vms=whole.vms,
@@ -146,12 +142,6 @@ def _sign(state: State, progress: Progress) -> Sign | None:
     events = [event for scope in scopes for event in state.events_in(scope)]
     vms = [state.fleet.vms.get(name) for step in left for name in step.resources]
     return progress.plan, left, [state.enabled(scope) for scope in scopes], events, vms
-
-
-def _needs_a_look(progress: Progress, now: Instant) -> bool:
-    if progress.plan.status is not Status.FAILED:
-        return progress.is_open
-    return now.steady - (progress.ended or 0) < PLAN_FAILED_FOR
 
 
 def _urgency(progress: Progress) -> int:
@@ -202,13 +192,14 @@ def _end(state: State, step: Step, now: Instant, usual: int) -> datetime:
     return max(now.at, later(event.started_at or event.not_before, timedelta(microseconds=usual)))
 
 
-def _failed_since(trace: EventTrace, since: datetime) -> bool:
-    return trace.outcome == "failed" and trace.ended_at is not None and trace.ended_at >= since
-
-
-def _failure(trace: EventTrace) -> o.FailedEvent:
-    event, ended = trace.event, trace.ended_at or trace.event.not_before
-    names = event.resources[:MOST_NAMES]
+def _failure(failure: Failure) -> o.FailedEvent:
+    event = failure.event
     return o.FailedEvent(
-        event.id, TYPE_NAMES[event.type], names, len(event.resources), whole_second(ended), trace.reason
+        id=event.id,
+        type=TYPE_NAMES[event.type],
+        resources=event.resources[:MOST_FAILURES],
+        vms=len(event.resources),
+        ended_at=whole_second(failure.failed_at),
+        reason=failure.reason,
+        maintenance=event.maintenance,
     )

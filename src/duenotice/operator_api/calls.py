@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from heapq import nsmallest
 from itertools import islice, takewhile
+from operator import ne
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.errors import Conflict, LookAt, Malformed, NotFound
+from duenotice.toml import MOST_COMPARED, missing
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS, EVERY_VERSION
 from duenotice.wire.fleet_toml import NAME
@@ -282,6 +284,9 @@ async def decoded(request: Request, kind: type[T]) -> T:
 # Who asks, and what a path names
 
 
+MOST_WRONG, LEAST_COMPARED = 2, 6
+
+
 def new_id() -> str:
     """An id for something new, in the form of an EventId (B03)."""
     return str(uuid4()).upper()
@@ -303,19 +308,30 @@ Thing = TypeVar("Thing", bound=_HasId)
 
 def by_id(things: Iterable[Thing], text: str, what: str) -> Thing:
     """The one thing whose id is this or begins with it."""
-    wanted = canonical_id(text)
-    found = [thing for thing in things if thing.id.startswith(wanted.upper())]
+    wanted, known = canonical_id(text), list(things)
+    found = [thing for thing in known if thing.id.startswith(wanted.upper())]
     exact = [thing for thing in found if thing.id == wanted]
     if not found:
-        raise NotFound(f"There is no {what} {text}.", look_at=LookAt(f"{what}s"))
+        near = _near(wanted.upper(), (thing.id for thing in known))
+        there_is_none = f"There is no {what} {text}."
+        if near:
+            raise NotFound(there_is_none, hint=f"Did you mean {near}?")
+        raise NotFound(there_is_none, look_at=LookAt(f"{what}s"))
     if len(found) > 1 and not exact:
         raise Conflict(f"{len(found)} {what}s begin with {text}.", hint="Give more of the id.")
     return (exact or found)[0]
+
+
+def _near(text: str, ids: Iterable[str]) -> str:
+    """The beginning of the id that differs in a letter or two; shorter texts are near to too many."""
+    shortened = ((sum(map(ne, text, each)), each[: len(text)]) for each in islice(ids, MOST_COMPARED))
+    letters, near = min(shortened, default=(len(text), ""))
+    return near if letters <= MOST_WRONG and len(text) >= LEAST_COMPARED else ""
 
 
 def vm_named(state: State, name: str) -> Vm:
     """A VM of the fleet."""
     vm = state.fleet.vms.get(name)
     if vm is None:
-        raise NotFound(f"There is no VM named {name!r}.", look_at=LookAt.VMS)
+        raise missing(f"There is no VM named {name!r}.", name, state.fleet.vms, LookAt.VMS)
     return vm

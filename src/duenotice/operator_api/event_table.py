@@ -1,7 +1,7 @@
 """The call of the table of events: live ones and those that are over, filtered, counted, the most urgent first."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -19,9 +19,8 @@ from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Malformed
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import LAST, Call, Parameter, Room, limit_of, number
-from duenotice.operator_api.fleet import ALONE
-from duenotice.operator_api.history import told
-from duenotice.operator_api.vm_states import state_of
+from duenotice.operator_api.fleet import ALONE, check_place
+from duenotice.operator_api.history import state_of_trace, told, with_failures
 from duenotice.plain_text import natural
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
@@ -62,21 +61,24 @@ class EventTables(Resource):
     def calls(self) -> list[Call]:
         """The rows of the table of calls."""
         about, table = "Events as a table: filtered, counted, the most urgent first", {200: o.EventTable}
-        return [Call("GET", "/v1/event-table", Role.VIEWER, self.index, about, table, query=_QUERY)]
+        return [Call("GET", "/v1/event-table", Role.VIEWER, self.index, about, table, None, _QUERY, (404,))]
 
     async def index(self, request: Request) -> Response:
-        """Some rows of all events that match; without `state` only of those that live."""
+        """Some rows of all events that match; without `state` those that live, or have failed and need a person."""
         wanted, now = WantedEvents(request.query_params), self._engine.clock.now()
         limit, offset = limit_of(request), number(request, "offset", 0, 0, LAST)
         traces = (await self._lives.traces(self._engine)).all()
 
         def look(state: State) -> o.EventTable:
-            matching = [trace for trace in traces if wanted(trace, place_of(trace, state.fleet.vms))]
-            counts = Counter(map(state_of_trace, matching))
-            found = [trace for trace in matching if state_of_trace(trace) in wanted.states]
-            rows = ordered(found, lambda trace: wanted.pile(place_of(trace, state.fleet.vms)))
+            known, failures = with_failures(traces, state.failures), state.failures
+            matching = [trace for trace in known if wanted(trace, place_of(trace, state.fleet.vms))]
+            if not matching:
+                check_place(state.fleet, wanted.group, wanted.host)  # of one that has gone, events may be known
+            counts = Counter(state_of_trace(trace, failures) for trace in matching)
+            found = [trace for trace in matching if state_of_trace(trace, failures) in wanted.states]
+            rows = ordered(found, failures, lambda trace: wanted.pile(place_of(trace, state.fleet.vms)))
             items = Room().filled(
-                from_domain.event_row(told(trace, now), **place_of(trace, state.fleet.vms)._asdict())
+                _row(told(trace, failures, now), place_of(trace, state.fleet.vms))
                 for trace in rows[offset : offset + limit]
             )
             every = {name: counts[name] for name in o.EVENT_STATES}
@@ -89,10 +91,10 @@ class WantedEvents:
     """Which events a query asks for; their states are looked at apart, so that all can be counted."""
 
     def __init__(self, query: Mapping[str, str]) -> None:
-        self.states = _words(query.get("state", ""), o.EVENT_STATES, "a state") or frozenset(o.LIVE_STATES)
+        self.states = _words(query.get("state", ""), o.EVENT_STATES, "a state") or frozenset(o.OPEN_STATES)
         self._causes = _words(query.get("cause", ""), o.CAUSES, "a cause")
         self._type = parse_type(query["type"]) if query.get("type") else None
-        self._group, self._host, self._vm = (query.get(key, "") for key in ("group", "host", "vm"))
+        self.group, self.host, self._vm = (query.get(key, "") for key in ("group", "host", "vm"))
         self._plan, self._text = query.get("maintenance", "").upper(), query.get("q", "").strip().lower()
         self._by = query.get("by", "")
         if self._by not in ("", *o.EVENT_PILES):
@@ -105,8 +107,8 @@ class WantedEvents:
             self._type in (None, event.type)
             and (not self._causes or event.cause.value in self._causes)
             and (not self._vm or self._vm in event.resources)
-            and (not self._group or _is_in(place.group, self._group))
-            and (not self._host or self._host == place.host)
+            and (not self.group or _is_in(place.group, self.group))
+            and (not self.host or self.host == place.host)
             and (not self._plan or (place.maintenance or "").startswith(self._plan))
             and (not self._text or _has(trace, place, self._text))
         )
@@ -114,6 +116,10 @@ class WantedEvents:
     def pile(self, place: EventPlace) -> str:
         """What the rows of one pile have in common; they stand together."""
         return getattr(place, self._by) or "" if self._by else ""
+
+
+def _row(life: o.Life, place: EventPlace) -> o.EventRow:
+    return from_domain.event_row(life, group=place.group, host=place.host)
 
 
 def _words(text: str, known: Iterable[str], what: str) -> frozenset[str]:
@@ -142,23 +148,22 @@ def place_of(trace: EventTrace, vms: Mapping[str, Vm]) -> EventPlace:
     return EventPlace(group, event.host or (first.host if first is not None else None), event.maintenance)
 
 
-def state_of_trace(trace: EventTrace) -> str:
-    """The state of an event, or how it ended; who has approved it may only be in its trace."""
-    found = trace.outcome or state_of(trace.event)
-    return "approved" if found == "scheduled" and trace.approved_by else found
+def urgency(trace: EventTrace, failures: Container[str]) -> tuple[Any, ...]:
+    """The key to sort by: what has failed and needs a person, what hits now, then the soonest; what is over last.
 
-
-def urgency(trace: EventTrace) -> tuple[Any, ...]:
-    """The key to sort by: what hits now, then the soonest, by name as people count; what is over last, newest first."""
-    if trace.ended_at is not None:
-        return 2, -trace.ended_at.timestamp(), trace.event.id
+    What has ended stands newest first, and the others by name as people count.
+    """
     event = trace.event
-    return event.phase is not Phase.STARTED, event.not_before.timestamp(), natural(event.resources[0]), event.id
+    if trace.ended_at is not None:
+        return 0 if event.id in failures else 3, -trace.ended_at.timestamp(), event.id
+    return 1 + (event.phase is not Phase.STARTED), event.not_before.timestamp(), natural(event.resources[0]), event.id
 
 
-def ordered(traces: Iterable[EventTrace], pile_of: Callable[[EventTrace], str]) -> list[EventTrace]:
+def ordered(
+    traces: Iterable[EventTrace], failures: Container[str], pile_of: Callable[[EventTrace], str]
+) -> list[EventTrace]:
     """By urgency; those of one pile stand together, where its most urgent one belongs."""
-    rows = by_key(traces, urgency)
+    rows = by_key(traces, lambda trace: urgency(trace, failures))
     first: dict[str, int] = {}
     for place, trace in enumerate(rows):
         first.setdefault(pile_of(trace), place)

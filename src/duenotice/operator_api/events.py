@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from duenotice.bounds import NAMES
 from duenotice.domain import commands as c
+from duenotice.domain.approval import open_failure
 from duenotice.domain.event import Event
 from duenotice.domain.token import Role
 from duenotice.errors import Malformed
@@ -27,7 +28,7 @@ class Events(Resource):
         """The rows of the table."""
         viewer, operator, all_, one = Role.VIEWER, Role.OPERATOR, "/v1/events", "/v1/events/{id}"
         page, event, raised = {200: o.Page[o.Event]}, {200: o.Event}, {201: o.Raised}
-        report = "Report that an impact is over"
+        report, acknowledge = "Report that an impact is over", "Say that somebody takes care of a failed event"
         return [
             Call("GET", all_, viewer, self.index, "List live events", page, query=_FILTERS),
             Call(
@@ -45,6 +46,7 @@ class Events(Resource):
             Call("POST", f"{one}/approve", operator, self.approve, "Approve an event: it starts now", event),
             Call("POST", f"{one}/report", operator, self.report, report, event, o.ReportRequest),
             Call("POST", f"{one}/cancel", operator, self.cancel, "Cancel a scheduled event", event, o.CancelRequest),
+            Call("POST", f"{one}/acknowledge", operator, self.acknowledge, acknowledge, event, o.AcknowledgeRequest),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -94,6 +96,15 @@ class Events(Resource):
         asked = await decoded(request, o.CancelRequest)
         reply = Reply(from_domain.event(event))
         return await self._done(request, c.CancelEvent(event.id, asked.reason), lambda *_: reply)
+
+    async def acknowledge(self, request: Request) -> Response:
+        """It has failed, and needs nobody any more; the answer is the event as it failed."""
+        text, asked = request.path_params["id"], await decoded(request, o.AcknowledgeRequest)
+        state = self._engine.state
+        near = [each for each in state.failures if each.id.startswith(canonical_id(text).upper())]
+        failed = (by_id(near, text, "event") if near else open_failure(state, text)).event
+        command = c.AcknowledgeFailures((failed.id,), note=asked.note)
+        return await self._done(request, command, lambda *_: Reply(from_domain.event(failed)))
 
     async def _find(self, request: Request) -> Event:
         text = request.path_params["id"]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Container, Iterable, Sequence
-from itertools import islice
 
 from msgspec import Raw, Struct
 from starlette.requests import Request
@@ -23,7 +22,7 @@ from duenotice.operator_api.calls import Call, Parameter, Room, actor_of, flag, 
 from duenotice.operator_api.counting import KnownNumbers, Numbers
 from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.vm_states import VmStates
-from duenotice.toml import nearest
+from duenotice.toml import did_you_mean
 from duenotice.wire import operator as o
 from duenotice.wire.fleet_toml import read_fleet
 from duenotice.wire.operator import STATES, from_domain
@@ -33,9 +32,6 @@ ALONE = "alone"
 """What a query says for VMs without a group."""
 
 MOST_GROUPS = 1000
-MOST_COMPARED = 1000
-"""How many names are compared to find a hint: each takes some microseconds."""
-FEW = 10
 _ONE_OF = "|".join(STATES)
 _STATE = Parameter("state", {"type": "string", "pattern": f"^(({_ONE_OF})(,({_ONE_OF}))*)?$"})
 _GROUPS = Parameter("limit", {"type": "integer", "minimum": 0, "maximum": MOST_GROUPS, "default": 100})
@@ -68,13 +64,7 @@ class Wanted:
 
     def check(self, fleet: Fleet) -> None:
         """Refuse a group or host that does not exist: an empty list would look as if it had no VMs."""
-        group, host = self._group, self._host
-        keys = (group, *(f"{kind.value}/{group}" for kind in GroupKind))
-        if group not in ("", ALONE) and not any(key in fleet.groups for key in keys):
-            names = (key if "/" in group else key.partition("/")[2] for key in fleet.groups)
-            raise _not_there("group", group, names)
-        if host and host not in fleet.hosts:
-            raise _not_there("host", host, fleet.hosts)
+        check_place(fleet, self._group, self._host)
 
     def __call__(self, vm: Vm, states: VmStates) -> bool:
         """Whether the query asks for this VM."""
@@ -91,11 +81,18 @@ class Wanted:
         return vms if self.is_everything else (vm for vm in vms if self(vm, states))
 
 
+def check_place(fleet: Fleet, group: str, host: str) -> None:
+    """Refuse a group or a host that does not exist."""
+    keys = (group, *(f"{kind.value}/{group}" for kind in GroupKind))
+    if group not in ("", ALONE) and not any(key in fleet.groups for key in keys):
+        names = (key if "/" in group else key.partition("/")[2] for key in fleet.groups)
+        raise _not_there("group", group, names)
+    if host and host not in fleet.hosts:
+        raise _not_there("host", host, fleet.hosts)
+
+
 def _not_there(what: str, name: str, known: Iterable[str]) -> NotFound:
-    compared = list(islice(known, MOST_COMPARED))
-    near = nearest(name[:80], compared)
-    hint = f"Did you mean {near!r}?" if near else f"There are {', '.join(compared[:FEW]) or 'none'}."
-    return NotFound(f"There is no {what} {name[:80]!r}.", hint=hint)
+    return NotFound(f"There is no {what} {name[:80]!r}.", hint=did_you_mean(name, known))
 
 
 def _stands_in(vm: Vm, group: str) -> bool:

@@ -12,9 +12,10 @@ from duenotice.domain.scope import group_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Records
-from duenotice.errors import LookAt, NotFound, Refused
+from duenotice.errors import LookAt, Refused
 from duenotice.operator_api.answers import Reply, Resource, raised_in
 from duenotice.operator_api.calls import Call, Paging, decoded, new_id
+from duenotice.toml import missing
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain, to_domain
 
@@ -55,7 +56,7 @@ class Groups(Resource):
         key = "{kind}/{name}".format(**request.path_params)
         group = self._engine.state.fleet.groups.get(key)
         if group is None:
-            raise NotFound(f"There is no group {key!r}.", look_at=LookAt.GROUPS)
+            raise missing(f"There is no group {key!r}.", key, self._engine.state.fleet.groups, LookAt.GROUPS)
 
         def look(state: State) -> o.Group:
             return from_domain.group(group, sum(vm.group == key for vm in state.fleet.vms.values()))

@@ -1,18 +1,21 @@
 """The calls of the timeline: all events of a span of time, past, running and coming, with their moments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.clock import Instant, later
+from duenotice.domain.failure import Failure, Failures
+from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, between, lives_of
-from duenotice.errors import Malformed, NotFound
+from duenotice.errors import LookAt, Malformed, NotFound
 from duenotice.operator_api.answers import Resource, shown
 from duenotice.operator_api.calls import Call, Room
+from duenotice.operator_api.vm_states import state_of
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.to_domain import parse_type
@@ -46,21 +49,24 @@ class Timelines(Resource):
         until = moment_of(request, "to", later(now.at, timedelta(days=7)))
         wanted, traces = _wanted(request), known.all()
 
-        def write() -> o.Lives:
+        def look(state: State) -> o.Lives:
             found = list(filter(wanted, between(traces, since, until)))
-            items = Room().filled(told(trace, now) for trace in found[: -MOST - 1 : -1])[::-1]
+            items = Room().filled(told(trace, state.failures, now) for trace in found[: -MOST - 1 : -1])[::-1]
             return o.Lives(from_domain.whole_second(now.at), items, len(found) - len(items))
 
-        return await self._written(write)
+        return await self._looked(look)
 
     async def show(self, request: Request) -> Response:
         """One event with its moments."""
         known = await self._lives.traces(self._engine)
-        text = request.path_params["id"]
-        found = known.find(canonical_id(text).upper())
+        text, failures = request.path_params["id"], self._engine.state.failures
+        wanted = canonical_id(text).upper()
+        found = known.find(wanted) or [trace_of(each) for each in failures if each.id.startswith(wanted)]
+        if not found:
+            raise NotFound(f"There is no event {text}.", look_at=LookAt.EVENTS)
         if len(found) != 1:
-            raise NotFound(f"{len(found) or 'No'} events begin with {text}.", hint="Give the whole id.")
-        return shown(told(found[0], self._engine.clock.now()))
+            raise NotFound(f"{len(found)} events begin with {text}.", hint="Give the whole id.")
+        return shown(told(found[0], failures, self._engine.clock.now()))
 
 
 def _wanted(request: Request) -> Callable[[EventTrace], bool]:
@@ -69,7 +75,28 @@ def _wanted(request: Request) -> Callable[[EventTrace], bool]:
     return lambda trace: type_ in (None, trace.event.type) and (not vm or vm in trace.event.resources)
 
 
-def told(trace: EventTrace, now: Instant) -> o.Life:
+def state_of_trace(trace: EventTrace, failures: Container[str]) -> str:
+    """The state of an event, or how it ended; who has approved it may only be in its trace."""
+    if trace.outcome == "failed":
+        return "failed" if trace.event.id in failures else "resolved"
+    found = trace.outcome or state_of(trace.event)
+    return "approved" if found == "scheduled" and trace.approved_by else found
+
+
+def trace_of(failure: Failure) -> EventTrace:
+    """A failure that is older than all that is remembered of other events."""
+    return EventTrace(failure.event, ended_at=failure.failed_at, outcome="failed", reason=failure.reason)
+
+
+def with_failures(traces: Sequence[EventTrace], failures: Failures) -> Sequence[EventTrace]:
+    """All events that are remembered; failures are, until somebody has dealt with them."""
+    if not len(failures):
+        return traces
+    known = {trace.event.id for trace in traces}
+    return [*(trace_of(each) for each in failures if each.id not in known), *traces]
+
+
+def told(trace: EventTrace, failures: Container[str], now: Instant) -> o.Life:
     """An event as in other answers, and its moments."""
     return from_domain.life(
         from_domain.event(trace.event, now if trace.ended_at is None else None),
@@ -79,6 +106,8 @@ def told(trace: EventTrace, now: Instant) -> o.Life:
         ended_at=trace.ended_at,
         outcome=trace.outcome,
         reason=trace.reason,
+        state=state_of_trace(trace, failures),
+        maintenance=trace.event.maintenance,
     )
 
 

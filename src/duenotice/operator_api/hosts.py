@@ -14,10 +14,11 @@ from duenotice.domain.health_report import HealthReport
 from duenotice.domain.scope import scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.errors import Conflict, LookAt, Malformed, NotFound, Refused
+from duenotice.errors import Conflict, LookAt, Malformed, Refused
 from duenotice.operator_api.answers import RAISED
 from duenotice.operator_api.calls import Call, Paging, actor_of, decoded, new_id
 from duenotice.operator_api.maintenances import Planning
+from duenotice.toml import missing
 from duenotice.wire import operator as o
 from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator import from_domain, to_domain
@@ -131,7 +132,7 @@ class Hosts(Planning):
     def _find(self, request: Request) -> Host:
         host = self._engine.state.fleet.hosts.get(name := request.path_params["name"])
         if host is None:
-            raise NotFound(f"There is no host named {name!r}.", look_at=LookAt.HOSTS)
+            raise missing(f"There is no host named {name!r}.", name, self._engine.state.fleet.hosts, LookAt.HOSTS)
         return host
 
 

@@ -87,6 +87,7 @@ class Maintenances(Planning):
         steps, some = {200: o.Page[o.Step]}, (_STEP_STATUS, *_PAGING)
         made, ahead, asked = {201: o.Maintenance, 200: o.Timeline}, {200: o.Timeline}, o.MaintenanceRequest
         turned, resume, retry = o.TurnRequest, "Resume a maintenance", "Try failed steps of a maintenance again"
+        acknowledge = "Say that somebody takes care of what has failed in a maintenance"
         begin, coming = "Begin or preview a maintenance", "When the steps to come would begin"
         return [
             Call("GET", all_, viewer, self.index, "List maintenances", page, query=query),
@@ -99,6 +100,7 @@ class Maintenances(Planning):
                 for turn, to in _TURNS.items()
             ),
             Call("POST", f"{one}/resume", operator, self._forward(c.ResumeMaintenance), resume, plan, turned),
+            Call("POST", f"{one}/acknowledge", operator, self.acknowledge, acknowledge, plan, o.AcknowledgeRequest),
             Call("POST", f"{one}/retry", operator, self._forward(c.RetryMaintenance), retry, plan, turned),
         ]
 
@@ -183,6 +185,12 @@ class Maintenances(Planning):
             return await self._done(request, order, lambda state, _: Reply(self._told(state, plan_id)))
 
         return turn
+
+    async def acknowledge(self, request: Request) -> Response:
+        """Its failed steps stay failed, and need nobody any more."""
+        plan_id, asked = self._find(request), await decoded(request, o.AcknowledgeRequest)
+        command = c.AcknowledgeFailures(maintenance_id=plan_id, note=asked.note)
+        return await self._done(request, command, lambda state, _: Reply(self._told(state, plan_id)))
 
     def _window(self, text: str, start: datetime | None) -> Window | None:
         return window_of(text, to_domain.parse_moment(start, "start"), self._engine.clock.now().at)

@@ -38,6 +38,9 @@ OF_ANY_SERVICE = {
     "duenotice_clock_time_seconds": MetricRow("gauge", "The time of day of the service's clock."),
     "duenotice_clock_speed": MetricRow("gauge", "Clock seconds per second; 0 for a manual clock."),
     "duenotice_events": MetricRow("gauge", "Live events by type and phase.", ("type", "phase")),
+    "duenotice_failed_events": MetricRow(
+        "gauge", "Events that failed, and nobody has dealt with that.", wake="more than 0"
+    ),
     "duenotice_hosts": MetricRow("gauge", "Hosts by condition.", ("condition",), "one is failed"),
     "duenotice_maintenances": MetricRow("gauge", "Maintenances remembered, by status.", ("status",), "one has failed"),
     "duenotice_records_total": MetricRow("counter", "Records since the start, by action.", ("action",)),

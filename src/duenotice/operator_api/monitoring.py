@@ -112,6 +112,7 @@ class _Counted(NamedTuple):
     vms: int
     listening: int
     events: Counter[tuple[EventType, Phase]]
+    failed: int
     hosts: Counter[Condition]
     plans: Counter[Status]
 
@@ -122,6 +123,7 @@ class _Counted(NamedTuple):
             len(state.fleet.vms),
             sum(scope.enabled for scope in state.scopes.values()),
             Counter((event.type, event.phase) for event in state.events.values()),
+            len(state.failures),
             Counter(host.condition for host in state.fleet.hosts.values()),
             Counter(progress.plan.status for progress in state.plans.values()),
         )
@@ -168,6 +170,7 @@ class Metrics(Collector):
         yield counts(
             "duenotice_events", {(kind.value, phase.value): counted.events[kind, phase] for kind, phase in live}
         )
+        yield family("duenotice_failed_events", counted.failed)
         yield counts("duenotice_hosts", {(each.value,): counted.hosts[each] for each in Condition})
         yield counts("duenotice_maintenances", {(each.value,): counted.plans[each] for each in Status})
         yield counts("duenotice_records_total", {(action,): self._records[action] for action in sorted(self._records)})

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.domain.failure import Failures
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
@@ -15,7 +16,7 @@ from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Malformed
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import Call, Parameter, number
-from duenotice.operator_api.event_table import state_of_trace
+from duenotice.operator_api.history import state_of_trace, with_failures
 from duenotice.plain_text import natural
 from duenotice.wire import operator as o
 from duenotice.wire.event_names import TYPE_NAMES
@@ -98,7 +99,8 @@ class Searches(Resource):
                 return o.Hits((), False)
             named = [addressed.name] if addressed is not None else []
             vms = (_vm(state, name, text, name in named) for name in (*named, *self._names(state).find(text)))
-            kinds = [vms, groups(state, text), hosts(state, text), plans(state, text), events(traces, text)]
+            found = events(traces, state.failures, text)
+            kinds = [vms, groups(state, text), hosts(state, text), plans(state, text), found]
             return best(map(_some, kinds), limit)
 
         return await self._looked(look)
@@ -173,12 +175,12 @@ def plans(state: State, text: str) -> Iterator[Candidate | None]:
         yield _candidate("maintenance", text, plan.id, said, plan.description or "")
 
 
-def events(traces: Iterable[EventTrace], text: str) -> Iterator[Candidate | None]:
+def events(traces: Sequence[EventTrace], failures: Failures, text: str) -> Iterator[Candidate | None]:
     """By the beginning of the id."""
     beginning = text.upper()
-    for trace in traces:
+    for trace in with_failures(traces, failures):
         event = trace.event
         if event.id.startswith(beginning):
             more = f" +{len(event.resources) - 1}" if len(event.resources) > 1 else ""
-            about = f"{TYPE_NAMES[event.type]} of {event.resources[0]}{more}, {state_of_trace(trace)}"
+            about = f"{TYPE_NAMES[event.type]} of {event.resources[0]}{more}, {state_of_trace(trace, failures)}"
             yield _candidate("event", text, event.id, about)

@@ -1,4 +1,4 @@
-"""The states of VMs: what their events and their hosts say of them, and whether they would be told.
+"""The states of VMs: what has failed there, what their events and hosts say of them, and whether they would be told.
 
 By advice nothing happens to a VM, so it is in no other state because of that.
 """
@@ -15,10 +15,10 @@ _RANK = {state: rank for rank, state in enumerate(STATES)}
 
 
 class VmStates:
-    """The states of all VMs, from one look at all events and hosts; a VM that is not found there is fine."""
+    """The states of all VMs, from one look at all failures, events and hosts; a VM that is not found there is fine."""
 
     def __init__(self, state: State) -> None:
-        self._hit: dict[str, str] = {}
+        self._hit = {name: "failed" for failure in state.failures for name in failure.event.resources}
         for event in (event for event in state.events.values() if not event.is_advice):
             found = state_of(event)
             for name in event.resources:
@@ -52,6 +52,8 @@ def listed_state_of(state: State, vm: Vm) -> str:
 
 
 def _worst(state: State, vm: Vm, events: list[Event]) -> str:
+    if state.failures.of(vm.name) is not None:
+        return "failed"
     if hits := [event for event in events if not event.is_advice]:
         return min(map(state_of, hits), key=_RANK.__getitem__)
     host = None if vm.host is None else state.fleet.hosts.get(vm.host)

@@ -98,7 +98,7 @@ class VmTables(Resource):
 
     def _row(self, seen: SeenFleet, vm: Vm, now: Instant) -> o.VmRow:
         event = next_event(seen.state, vm)
-        told = from_domain.vm(vm, seen.states.listens(vm), seen.states.of(vm))
+        told = from_domain.vm(vm, seen.states.listens(vm), seen.states.of(vm), seen.state.failures.of(vm.name))
         return from_domain.vm_row(
             told, self._last_seen(seen, vm, now), None if event is None else from_domain.event(event, now)
         )

@@ -158,8 +158,8 @@ class Vms(Resource):
 
     async def listen(self, request: Request) -> Response:
         """Counts as a poll of the VM: its scope listens from now on, for at least 24 hours (F01, F02)."""
-        vm = self._find(request)
-        reply = Reply(from_domain.vm(vm, True, state_of_vm(self._engine.state, vm)))
+        vm, state = self._find(request), self._engine.state
+        reply = Reply(from_domain.vm(vm, True, state_of_vm(state, vm), state.failures.of(vm.name)))
         response = await self._done(request, c.EnableScope(vm.name), lambda *_: reply)
         self._publisher.open_page_of(vm).last_poll = self._engine.clock.now().steady
         return response
@@ -195,7 +195,7 @@ class Vms(Resource):
 
 
 def _told(state: State, vm: Vm, condition: str) -> o.Vm:
-    return from_domain.vm(vm, state.enabled(scope_of(vm)), condition)
+    return from_domain.vm(vm, state.enabled(scope_of(vm)), condition, state.failures.of(vm.name))
 
 
 class FaultPort(Protocol):

@@ -17,11 +17,15 @@ from duenotice.wire.times import format_iso
 from duenotice.wire.windows import LocalTimes, Moments, parse_window
 
 _DAY = timedelta(days=1)
+JUST_NOW = timedelta(minutes=1)
+"""Forms of browsers give whole minutes, and a script takes a moment."""
 
 
 def window_of(text: str, start: datetime | None, now: datetime) -> Window | None:
     """The window that was asked for; with a planned start only what comes after it counts. None without both."""
     words = " ".join(text.split())
+    if start is not None:
+        _check_start(start, now)
     if not words:
         return None if start is None else Window((WindowSpan(start),), f"from {format_iso(start)}")
     asked = parse_window(words)
@@ -32,6 +36,19 @@ def window_of(text: str, start: datetime | None, now: datetime) -> Window | None
     if not after:
         raise Refused("The window has no time after the planned start.", hint="Give an earlier start, or leave it out.")
     return Window(after, f"{words}, from {format_iso(start)}")
+
+
+def _check_start(start: datetime, now: datetime) -> None:
+    """A start that has passed would hit as soon as the notice is over, which nobody can have meant (S23)."""
+    if start < now - JUST_NOW:
+        raise Refused(
+            f"The planned start {format_iso(start)} is in the past.",
+            hint="Give a later one, or leave it out to begin as soon as VMs have had their notice.",
+        )
+    if start - now > FARTHEST:
+        raise Refused(
+            f"The planned start {format_iso(start)} is more than a year ahead.", hint="Plan it nearer to its time."
+        )
 
 
 def _spans(asked: LocalTimes, now: datetime) -> Iterable[WindowSpan]:

@@ -44,7 +44,8 @@ class EventBook:
                 known = self._events.pop(event_id, None)
                 if known is None:
                     raise UnknownEvent(event_id)
-                return EventChange(record.position, record.when, known.with_(phase=_ENDS[type(change)]), known)
+                over, why = known.with_(phase=_ENDS[type(change)]), getattr(change, "reason", "")
+                return EventChange(record.position, record.when, over, known, why)
         return None
 
     def learn(self, event: Event) -> None:

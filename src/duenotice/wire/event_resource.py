@@ -14,9 +14,9 @@ STATUSES = {
     **STATUS_NAMES,
     Phase.COMPLETED: "Completed",
     Phase.CANCELLED: "Canceled",
-    Phase.FAILED: "Canceled",
+    Phase.FAILED: "Failed",
 }
-"""Documents have only the first two; Azure has no word for an impact that failed."""
+"""Documents have only the first two. Azure has no word for an impact that failed; Canceled would say that none was."""
 
 _PARENTS = {"vm": VM, **{kind.value: KINDS[kind] for kind in GroupKind}}
 
@@ -31,14 +31,14 @@ class EventResource(TypedDict):
     properties: dict[str, object]
 
 
-def event_resource(event: Event, site: Site) -> EventResource:
-    """The event as it is now, also when it is over."""
+def event_resource(event: Event, site: Site, failure: str = "") -> EventResource:
+    """The event as it is now, also when it is over; `failure` is why it failed, if it did."""
     return {
         "id": resource_id(event, site),
         "name": event.id.lower(),
         "type": KIND,
         "location": site.location,
-        "properties": _properties(event),
+        "properties": _properties(event) | ({"FailureReason": failure} if event.phase is Phase.FAILED else {}),
     }
 
 

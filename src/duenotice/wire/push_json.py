@@ -24,12 +24,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventChange(NamedTuple):
-    """A change of an event: where it is in the journal, when it was, the event after it and before it."""
+    """A change of an event: where it is in the journal, when it was, the event after it and before it.
+
+    `failure` is why it failed, if it did.
+    """
 
     position: int
     when: Instant
     event: Event
     before: Event
+    failure: str = ""
 
     @property
     def id(self) -> str:
@@ -49,7 +53,7 @@ def _grid_event(change: EventChange, site: Site) -> dict[str, object]:
         "id": change.id,
         "topic": topic_of(site),
         "subject": resource_id(change.event, site),
-        "data": _data(change.event, site),
+        "data": _data(change, site),
         "eventType": EMITTED,
         "dataVersion": DATA_VERSION,
         "metadataVersion": METADATA_VERSION,
@@ -66,12 +70,12 @@ def _cloud_event(change: EventChange, site: Site) -> dict[str, object]:
         "type": EMITTED,
         "time": change.when.at,
         "datacontenttype": "application/json",
-        "data": _data(change.event, site),
+        "data": _data(change, site),
     }
 
 
-def _data(event: Event, site: Site) -> dict[str, object]:
-    return {"resourceInfo": event_resource(event, site), "apiVersion": API_VERSION}
+def _data(change: EventChange, site: Site) -> dict[str, object]:
+    return {"resourceInfo": event_resource(change.event, site, change.failure), "apiVersion": API_VERSION}
 
 
 def topic_of(site: Site) -> str:

@@ -78,7 +78,7 @@ def test_a_vm_that_has_left_the_fleet_is_in_no_zone_that_is_known() -> None:
         (Phase.STARTED, "", "Started"),
         (Phase.STARTED, "completed", "Completed"),
         (Phase.SCHEDULED, "cancelled", "Canceled"),
-        (Phase.STARTED, "failed", "Canceled"),
+        (Phase.STARTED, "failed", "Failed"),
     ],
 )
 def test_what_does_not_wait_has_no_time(phase: Phase, outcome: str, status: str) -> None:

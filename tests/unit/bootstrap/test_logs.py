@@ -22,8 +22,10 @@ from duenotice.bootstrap.logs import (
     configure,
 )
 from duenotice.domain import transitions as t
+from duenotice.domain.apply import fold
+from duenotice.domain.maintenance import Status
 from duenotice.domain.state import Scope, State
-from tests.unit.domain.build import NOW
+from tests.unit.domain.build import NOW, listening, schedule, started
 
 SAYS = """
 import structlog
@@ -167,3 +169,39 @@ def test_a_change_is_said_to_machines_as_structlog_would_say_it(monkeypatch: pyt
     assert first == second
     assert list(json.loads(first)) == list(json.loads(slowly))
     assert json.loads(first) == {**json.loads(slowly), "timestamp": f"{NOW.at:%Y-%m-%dT%H:%M:%S}Z"}
+
+
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [
+        (t.EventFailed("A", "vm/alone", "no power"), "error"),
+        (t.MaintenanceChanged("P", Status.FAILED, "1 failed, 0 allowed."), "error"),
+        (t.ImpactFailed("A", "vm/alone", 1, "no power"), "warning"),
+        (t.MaintenanceChanged("P", Status.DONE), "info"),
+        (t.EventCompleted("A", "vm/alone"), "info"),
+    ],
+)
+def test_what_needs_a_person_is_an_error_for_machines_and_people(change: t.Transition, level: str) -> None:
+    """A try that is made again is a warning, and all else is told for information."""
+    line = _Line(NOW.at, t.Record(7, NOW.at, "test", change))
+    assert json.loads(line.for_machines())["level"] == level
+    with capture_logs() as lines:
+        _write_all([line])
+    assert [said["log_level"] for said in lines] == [level]
+
+
+def test_the_line_of_a_failure_names_the_vms() -> None:
+    """Its record does not."""
+    state = listening()
+    event = started(state, schedule(state, "web-0", "web-2"))
+    failed = t.Record(9, NOW.at, "test", t.EventFailed(event.id, event.scope, "no power"))
+    fold(state, failed)
+
+    async def main() -> None:
+        changes = ChangeLog()
+        with capture_logs() as lines:
+            changes.add([failed], state)
+            changes.write()
+        assert [(line["vms"], line["reason"]) for line in lines] == [(("web-0", "web-2"), "no power")]
+
+    asyncio.run(asyncio.wait_for(main(), 10))

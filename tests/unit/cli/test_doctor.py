@@ -1,7 +1,10 @@
 """`duenotice doctor`: a line for each thing, with what to do where it is not good."""
 
+import contextlib
+import io
 import json
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,37 @@ def test_an_extra_that_is_not_installed_is_a_note_with_the_line_to_install_it(mo
 def test_a_metadata_service_that_does_not_answer_is_a_note() -> None:
     (found,) = checkup.metadata(f"http://127.0.0.1:{free_port()}")
     assert (found.state, found.what) == (NOTE, "no answer: The metadata service cannot be reached: Connection refused")
+
+
+class Terminal(io.StringIO):
+    """A person who answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "said"),
+    [
+        ([], None, "169.254.169.254:80 was not asked"),
+        ([], "n", "169.254.169.254:80 was not asked"),
+        ([], "", "169.254.169.254:80 was not asked"),
+        ([], "y", "asked ''"),
+        (["--yes"], None, "asked ''"),
+        (["--metadata", "http://127.0.0.1:9"], None, "asked 'http://127.0.0.1:9'"),
+    ],
+)
+def test_the_real_metadata_address_is_contacted_only_when_somebody_says_so(
+    words: list[str], answer: str | None, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a machine of a cloud it is the cloud's. A script is not asked, and says so with a flag."""
+    monkeypatch.setattr(checkup, "metadata", lambda url: iter([CheckResult("metadata", OK, f"asked {url!r}")]))
+    monkeypatch.setattr(sys, "stdin", io.StringIO() if answer is None else Terminal(f"{answer}\n"))
+    where = ["--endpoint", f"http://127.0.0.1:{free_port()}", "--data-dir", str(tmp_path), "-o", "json"]
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as asked:
+        duenotice.main(["doctor", *words, *where], standalone_mode=False)
+    (found,) = [row for row in json.loads(printed.getvalue()) if row["subject"] == "metadata"]
+    assert (found["what"], "169.254.169.254" in asked.getvalue()) == (said, answer is not None)
 
 
 def test_a_clock_that_differs_is_bad() -> None:

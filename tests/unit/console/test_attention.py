@@ -1,9 +1,12 @@
 """What needs a person, in words."""
 
+from datetime import timedelta
+
 import pytest
 
 from duenotice.console.attention import alarms, open_plans, place
 from duenotice.wire import operator as w
+from tests.support.answers import NOW
 
 STEP = w.StepGlance("set/web", 2, 3, None)
 
@@ -12,6 +15,10 @@ def a_glance(status: str = "running", **progress: int) -> w.PlanGlance:
     counts = dict.fromkeys(w.STEP_STATUSES, 0) | progress
     lanes = ("set/web", "set/db", "set/x")
     return w.PlanGlance("P", "Reboot", "maintenance", status, "", None, lanes, counts, 5, (), None, None)
+
+
+def a_failure(event_id: str, vm: str, reason: str = "No power.", minutes: int = 0) -> w.FailedEvent:
+    return w.FailedEvent(event_id, "Reboot", (vm,), 1, NOW - timedelta(minutes=minutes), reason, None)
 
 
 def seen(**more: object) -> w.Attention:
@@ -27,8 +34,9 @@ def seen(**more: object) -> w.Attention:
         ({"plans": (a_glance("running"),)}, []),
         ({"plans": (a_glance("paused", waiting=1),)}, ["Maintenance is paused: Reboot of set/web, set/db +1"]),
         ({"plans": (a_glance("failed", failed=2),)}, ["Maintenance failed: Reboot of set/web, set/db +1"]),
-        ({"failed_events": 1200}, ["1,200 events failed in the last 24 hours"]),
         ({"hosts": {"suspect": 1}, "ill_hosts": ("h1",)}, ["Host h1 is suspect: a VM has reported it"]),
+        ({"failed_events": 1200}, ["1,200 more events failed"]),
+        ({"failed_events": 2, "failures": (a_failure("1", "a"), a_failure("2", "b"))}, ["Reboot of a, b failed"]),
         ({"hosts": {"failed": 1, "degraded": 0}, "ill_hosts": ("h1",)}, ["Host h1 has failed"]),
         ({"hosts": {"failed": 1, "degraded": 1}, "ill_hosts": ("a", "b")}, ["1 host has failed", "1 host may fail"]),
         ({"hosts": {"failed": 2, "degraded": 0}, "ill_hosts": ("a", "b")}, ["2 hosts have failed"]),
@@ -37,6 +45,23 @@ def seen(**more: object) -> w.Attention:
 )  # fmt: skip
 def test_each_thing_is_a_sentence_and_what_failed_comes_first(more: dict[str, object], says: list[str]) -> None:
     assert [need.says for need in alarms(seen(**more))] == says
+
+
+def test_the_red_box_says_which_vms_why_and_since_when() -> None:
+    """What failed alike is one line; the oldest of it counts."""
+    failures = (
+        a_failure("1", "db-0", minutes=5),
+        a_failure("2", "web-0", "No disk."),
+        a_failure("3", "db-1", minutes=9),
+    )
+    alike, other = alarms(seen(failed_events=3, failures=failures))
+    assert (alike.says, alike.more, alike.since) == (
+        "Reboot of db-0, db-1 failed",
+        "No power.",
+        NOW - timedelta(minutes=9),
+    )
+    assert (alike.href, other.href) == ("/events?state=failed", "/events/2")
+    assert (other.says, other.more) == ("Reboot of web-0 failed", "No disk.")
 
 
 def test_a_plan_that_runs_or_waits_is_open() -> None:

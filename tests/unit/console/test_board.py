@@ -9,7 +9,7 @@ from duenotice.console.board import Board
 from duenotice.wire import operator as w
 from tests.support.answers import a_life, a_vm, an_event
 
-COUNTS = dict.fromkeys(("started", "approved", "scheduled", "degraded", "fine"), 0)
+COUNTS = dict.fromkeys(w.STATES, 0)
 
 
 def vm(name: str, group: str | None = "set/web", state: str = "fine", **more: Any) -> w.Vm:
@@ -40,6 +40,7 @@ event = an_event
         (event("a", approved_by="vm/a"), "approved"),
         (event("a", phase="started"), "started"),
         (a_life("a", phase="started", outcome="completed"), "completed"),
+        (a_life("a", phase="started", outcome="failed", state="resolved"), "resolved"),
     ],
 )
 def test_an_event_puts_its_vms_in_a_state(life: w.Event, state: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from duenotice.console import plan_views as v
+from duenotice.errors import Malformed
 from duenotice.wire.operator import Maintenance, PlannedStep, Step
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -74,9 +75,16 @@ def test_a_plan_whose_window_is_over_needs_a_new_one() -> None:
     assert not v.needs_window(plan("waiting"))
 
 
-@pytest.mark.parametrize("text", ["2026-03-05", "", "nonsense", "0001-01-01"])
+@pytest.mark.parametrize("text", ["2026-03-05", "", "nonsense"])
 def test_a_calendar_begins_with_a_monday(text: str) -> None:
-    assert v.first_day(text, date(2026, 3, 4)) in (date(2026, 3, 2), date(1, 1, 1))
+    assert v.first_day(text, date(2026, 3, 4)) == date(2026, 3, 2)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31"])
+def test_a_day_at_the_end_of_all_dates_is_refused_with_a_sentence(text: str) -> None:
+    """Around it there would be no other days to draw."""
+    with pytest.raises(Malformed, match=f"{text} is too far away"):
+        v.first_day(text, date(2026, 3, 4))
 
 
 def test_the_steps_of_a_day_are_one_entry() -> None:

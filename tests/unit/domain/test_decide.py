@@ -54,6 +54,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.LeaveMoved("host-1"),
     c.ApproveEvents((id_of(1),), "alone"),
     c.CancelEvent(id_of(1)),
+    c.AcknowledgeFailures(maintenance_id=id_of(7)),
     c.PostponeEvents((id_of(1),), SECOND),
     c.MakeUpForAbsence(),
     c.ReportImpact(id_of(2)),

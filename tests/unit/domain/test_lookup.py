@@ -16,9 +16,10 @@ JOBS = Group(GroupKind.SCALE_SET, "jobs")
 @pytest.mark.parametrize(
     ("find", "words", "look_at"),
     [
-        (lookup.find_vm, "no VM named 'nix'", None),
-        (lookup.find_host, "no host named 'nix'", None),
-        (lookup.find_standing_host, "no host named 'nix'", None),
+        (lookup.find_vm, "no VM named 'nix'", LookAt.VMS),
+        (lookup.find_host, "no host named 'nix'", LookAt.HOSTS),
+        (lookup.find_standing_host, "no host named 'nix'", LookAt.HOSTS),
+        (lookup.find_group, "no group 'nix'", LookAt.GROUPS),
         (lookup.find_scale_set, "no scale set named 'nix'", LookAt.GROUPS),
         (lambda state, name: lookup.find_instance(state, JOBS, name), "jobs has no instance 'nix'", LookAt.VMS),
         (lookup.find_plan, "no maintenance nix", LookAt.MAINTENANCES),
@@ -31,6 +32,21 @@ def test_what_is_not_there_is_refused_with_what_helps(
         find(listening(), "nix")
     assert refused.value.look_at is look_at
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("find", "name", "near"),
+    [
+        (lookup.find_vm, "web_0", "web-0"),
+        (lookup.find_host, "hots-1", "host-1"),
+        (lookup.find_group, "set/wbe", "set/web"),
+        (lookup.find_scale_set, "btach", "batch"),
+    ],
+)
+def test_the_nearest_name_is_given(find: Callable[[State, str], object], name: str, near: str) -> None:
+    with pytest.raises(NotFound) as refused:
+        find(listening(), name)
+    assert refused.value.hint == f"Did you mean {near!r}?"
 
 
 def test_what_is_there_is_found() -> None:

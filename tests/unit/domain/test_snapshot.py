@@ -26,6 +26,7 @@ from tests.unit.domain.build import (
     VMS,
     declaration,
     do,
+    failed,
     id_of,
     listening,
     maintain,
@@ -44,7 +45,7 @@ def view(state: State, now: Instant) -> tuple[object, ...]:
     agendas = [set(agenda.due(state.agenda, state.events, state.holds, moment)) for moment in moments]
     fleet = state.fleet
     places = (fleet.digest, fleet.site, fleet.hosts, fleet.groups, fleet.vms, fleet.last_applied, fleet.removed)
-    marks = (state.position, state.at, state.mark, state.departures, state.forgotten)
+    marks = (state.position, state.at, state.mark, state.departures, state.forgotten, list(state.failures))
     plans = (list(state.maintenances.items()), state.outcomes, next_due(state, now.steady, now.at))
     return documents, agendas, places, marks, plans
 
@@ -67,6 +68,7 @@ def test_every_field_of_a_snapshot_comes_back() -> None:
     do(state, c.ApplyFleet(declaration(*(vm for vm in VMS if vm.name not in ("zonal", "spot")), digest="3")))
     for node, digest in (("a", "3"), ("b", "3"), ("c", "4")):
         do(state, c.ApplyFleet(declaration(*VMS[:2], digest=digest), node=node, text="text"))
+    failed(state, "plain_0", 5)
     do(state, c.LiftIncarnations(1000))
     do(state, c.MarkClock(Mark(NOW.at, NOW.steady)))
     (step, *_) = maintain(state, "web-0", number=3).steps

@@ -437,6 +437,7 @@ class TestRefused:
             ),
             (Window((WindowSpan(later(-2).at, NOW.at),)), "over already"),
             (Window((WindowSpan(NOW.at + timedelta(days=367)),)), "more than a year ahead"),
+            (Window((WindowSpan(NOW.at, datetime(9999, 12, 31, tzinfo=UTC)),)), "ends more than two years ahead"),
         ],
     )
     def test_it_changes_nothing(self, window: Window, says: str) -> None:

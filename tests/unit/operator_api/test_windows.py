@@ -130,6 +130,21 @@ def test_of_a_window_only_what_comes_after_the_start_counts() -> None:
     assert found.said == "daily 02:00-06:00, from 2026-03-08T03:00:00Z"
 
 
+@pytest.mark.parametrize("window", ["", "daily 02:00-06:00"])
+def test_a_planned_start_in_the_past_is_refused(window: str) -> None:
+    """It would hit as soon as the notice is over. A minute is for forms that have no seconds."""
+    with pytest.raises(Refused, match=r"planned start .* is in the past") as refused:
+        window_of(window, NOW - timedelta(seconds=61), NOW)
+    assert "leave it out" in refused.value.hint
+    assert window_of(window, NOW - timedelta(seconds=59), NOW) is not None
+
+
+@pytest.mark.parametrize("start", ["2027-03-09T00:00", "9999-12-31T23:59"])
+def test_a_planned_start_that_is_too_far_ahead_is_refused(start: str) -> None:
+    with pytest.raises(Refused, match=r"planned start .* is more than a year ahead"):
+        window_of("", at(start), NOW)
+
+
 def test_a_start_after_the_window_is_refused() -> None:
     with pytest.raises(Refused, match="no time after the planned start"):
         window_of("2026-03-08 02:00-06:00", at("2026-03-09T00:00"), NOW)

@@ -81,13 +81,23 @@ def test_a_cloud_event_reads_what_it_is_sent() -> None:
         (Phase.STARTED, "Started", ""),
         (Phase.COMPLETED, "Completed", ""),
         (Phase.CANCELLED, "Canceled", ""),
-        (Phase.FAILED, "Canceled", ""),
+        (Phase.FAILED, "Failed", ""),
     ],
 )
-def test_each_phase_has_a_status_that_the_service_knows(phase: Phase, status: str, not_before: str) -> None:
+def test_each_phase_has_a_status(phase: Phase, status: str, not_before: str) -> None:
     sent = json.loads(encode_change(changed(phase), SITE, PushFormat.CLOUDEVENTS))
     properties = sent["data"]["resourceInfo"]["properties"]
     assert (properties["EventStatus"], properties["NotBefore"]) == (status, not_before)
+
+
+def test_a_pager_is_told_that_it_failed_and_why() -> None:
+    """Nothing else has such a key."""
+    failed = changed(Phase.FAILED)._replace(failure="no power")
+    for change, why in ((failed, "no power"), (changed(Phase.CANCELLED)._replace(failure="not now"), None)):
+        for push_format in PushFormat:
+            sent = json.loads(encode_change(change, SITE, push_format))
+            data = (sent[0] if push_format is PushFormat.EVENTGRID else sent)["data"]
+            assert data["resourceInfo"]["properties"].get("FailureReason") == why
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,10 @@ class Verbs(ABC):
         """Cancel a scheduled event. The answer is the event as it was."""
         return self._do(post(w.Event, "events", event_id, "cancel", body=w.CancelRequest(reason)))
 
+    def acknowledge_event(self, event_id: str, note: str = "") -> w.Event:
+        """Say that somebody takes care of an event that failed. The answer is the event as it failed."""
+        return self._do(post(w.Event, "events", event_id, "acknowledge", body=w.AcknowledgeRequest(note)))
+
     def event_history(self, event_id: str) -> Listing[w.Record]:
         """What happened to an event, also when it is over: its records, oldest first."""
         return self._all(w.Record, "events", event_id, "history")
@@ -279,6 +283,10 @@ class Verbs(ABC):
     def retry_maintenance(self, plan_id: str, *, window: str = "", start: datetime | None = None) -> w.Maintenance:
         """Try the steps again that have failed, and go on with it."""
         return self._do(post(w.Maintenance, "maintenances", plan_id, "retry", body=w.TurnRequest(start, window)))
+
+    def acknowledge_maintenance(self, plan_id: str, note: str = "") -> w.Maintenance:
+        """Say that somebody takes care of all that has failed in it."""
+        return self._do(post(w.Maintenance, "maintenances", plan_id, "acknowledge", body=w.AcknowledgeRequest(note)))
 
     def cancel_maintenance(self, plan_id: str) -> w.Maintenance:
         """Cancel what has not started of it."""

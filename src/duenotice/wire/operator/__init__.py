@@ -6,6 +6,7 @@ The server's answers, the client's results and `/openapi.json` come from these. 
 
 from duenotice.wire.operator.attention import Attention, FailedEvent, PlanGlance, StepGlance
 from duenotice.wire.operator.events import (
+    AcknowledgeRequest,
     CancelRequest,
     Document,
     Event,
@@ -39,6 +40,7 @@ from duenotice.wire.operator.fleet import (
     Site,
     States,
     Vm,
+    VmFailure,
     VmWithEvents,
 )
 from duenotice.wire.operator.history import History, PastDay, PastLife
@@ -85,10 +87,11 @@ from duenotice.wire.operator.words import (
     GROUP_KINDS,
     HIT_KINDS,
     LIVE_PHASES,
-    LIVE_STATES,
     MAINTENANCE_STATUSES,
     NODE_STATES,
+    OPEN_STATES,
     OUTCOMES,
+    OVER_STATES,
     PHASES,
     PUSH_FORMATS,
     QUIET_ACTIONS,
@@ -113,10 +116,11 @@ __all__ = [
     "GROUP_KINDS",
     "HIT_KINDS",
     "LIVE_PHASES",
-    "LIVE_STATES",
     "MAINTENANCE_STATUSES",
     "NODE_STATES",
+    "OPEN_STATES",
     "OUTCOMES",
+    "OVER_STATES",
     "PHASES",
     "PUSH_FORMATS",
     "QUIET_ACTIONS",
@@ -128,6 +132,7 @@ __all__ = [
     "STEP_STATUSES",
     "SUBSCRIPTION_STATUSES",
     "VM_SORTS",
+    "AcknowledgeRequest",
     "AdvanceRequest",
     "Attention",
     "AzureDoor",
@@ -204,6 +209,7 @@ __all__ = [
     "TurnRequest",
     "Version",
     "Vm",
+    "VmFailure",
     "VmQuery",
     "VmRow",
     "VmTable",

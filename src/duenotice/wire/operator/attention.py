@@ -24,7 +24,7 @@ class StepGlance(AnswerBody, frozen=True):
 
 
 class PlanGlance(AnswerBody, frozen=True):
-    """A plan that is not over, or has failed in the last 7 days: how far it is, what is next, when it should end.
+    """A plan that is not over, or has failed and nobody has dealt with that: how far it is, what is next, when it ends.
 
     `lanes` are the first of its sets. `next` and `ends_at` are as if nobody approved anything; null when not known.
     """
@@ -45,7 +45,7 @@ class PlanGlance(AnswerBody, frozen=True):
 
 
 class FailedEvent(AnswerBody, frozen=True):
-    """An event that failed in the last 24 hours; `resources` are the first of its VMs."""
+    """An event that failed, with which nobody has dealt; `resources` are the first of its VMs that it matters for."""
 
     id: str
     type: TypeName
@@ -53,6 +53,7 @@ class FailedEvent(AnswerBody, frozen=True):
     vms: Count
     ended_at: Moment
     reason: str
+    maintenance: str | None
 
 
 class Attention(AnswerBody, frozen=True):

@@ -5,12 +5,13 @@ from typing import Annotated
 
 from msgspec import UNSET, UnsetType
 
-from duenotice.domain.event import LONGEST_DESCRIPTION, LONGEST_DURATION, Cause
+from duenotice.domain.event import LONGEST_DESCRIPTION, LONGEST_DURATION, LONGEST_NOTE, Cause
 from duenotice.wire.operator.words import (
     AnswerBody,
     CauseName,
     CauseToGive,
     Count,
+    EventState,
     Moment,
     Outcome,
     PhaseName,
@@ -58,13 +59,18 @@ class Raised(AnswerBody, frozen=True, omit_defaults=True):
 
 
 class Life(Event, frozen=True):
-    """An event with its moments, also when it is over; `outcome` is null while it lives."""
+    """An event with its moments, also when it is over; `outcome` is null while it lives.
+
+    The `state` of one that has failed is `failed` until somebody has dealt with it, and then `resolved`.
+    """
 
     raised_at: Moment | None
     approved_at: Moment | None
     ended_at: Moment | None
     outcome: Outcome | None
     reason: str
+    state: EventState
+    maintenance: str | None
 
 
 class Lives(AnswerBody, frozen=True):
@@ -111,6 +117,12 @@ class CancelRequest(RequestBody, frozen=True):
     """The body of a request to cancel something."""
 
     reason: str = ""
+
+
+class AcknowledgeRequest(RequestBody, frozen=True):
+    """The body of a request that says that somebody takes care of what has failed."""
+
+    note: Annotated[str, described(maxLength=LONGEST_NOTE)] = ""
 
 
 class ReportRequest(RequestBody, frozen=True):

@@ -18,6 +18,7 @@ from duenotice.wire.operator.words import (
     Risk,
     Span,
     StateName,
+    TypeName,
     described,
 )
 
@@ -32,10 +33,21 @@ class EventsPolicy(AnswerBody, frozen=True, omit_defaults=True):
     scheduled_events_api_version: str | None = None
 
 
+class VmFailure(AnswerBody, frozen=True):
+    """What has failed on a VM, so that it needs a person: an event, maybe of a maintenance, when and why."""
+
+    event_id: str
+    type: TypeName
+    failed_at: Moment
+    reason: str
+    maintenance: str | None
+
+
 class Vm(AnswerBody, frozen=True):
     """A VM; `listens` says whether any VM of its scope asks for the document, `state` is its state.
 
-    `policy` is what it says itself about events; in an availability set or a scale set the group's counts.
+    `policy` is what it says itself about events; in an availability set or a scale set the group's counts. `failure` is
+    null unless its state is `failed`.
     """
 
     name: str
@@ -54,6 +66,7 @@ class Vm(AnswerBody, frozen=True):
     os: str
     tags: dict[str, str]
     policy: EventsPolicy | None
+    failure: VmFailure | None
 
 
 class VmWithEvents(Vm, frozen=True):

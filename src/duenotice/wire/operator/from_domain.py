@@ -16,11 +16,12 @@ from duenotice.domain import preview, windowed
 from duenotice.domain import subscription as u
 from duenotice.domain import token as k
 from duenotice.domain import transitions as t
+from duenotice.domain.failure import Failure
 from duenotice.domain.scope import scope_of
 from duenotice.domain.session import session_id
 from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.events import Event, Life
-from duenotice.wire.operator.fleet import EventsPolicy, Group, HealthReport, Host, Site, Vm, VmWithEvents
+from duenotice.wire.operator.fleet import EventsPolicy, Group, HealthReport, Host, Site, Vm, VmFailure, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
 from duenotice.wire.operator.service import NewToken, Token
@@ -89,6 +90,8 @@ def life(
     ended_at: datetime | None,
     outcome: str,
     reason: str,
+    state: str,
+    maintenance: str | None,
 ) -> Life:
     """An event with its moments; `approved_by` is who did it by name, if that is known."""
     return _with(
@@ -100,6 +103,8 @@ def life(
         ended_at=_maybe(ended_at),
         outcome=outcome or None,
         reason=reason,
+        state=state,
+        maintenance=maintenance,
     )
 
 
@@ -113,9 +118,9 @@ def is_quiet(record: t.Record) -> bool:
     return action_of(record) in QUIET_ACTIONS and not by_somebody
 
 
-def event_row(life: Life, *, group: str | None, host: str | None, maintenance: str | None) -> EventRow:
+def event_row(life: Life, *, group: str | None, host: str | None) -> EventRow:
     """An event with its moments and what it belongs to."""
-    return _with(life, EventRow, group=group, host=host, maintenance=maintenance)
+    return _with(life, EventRow, group=group, host=host)
 
 
 def vm_row(vm: Vm, last_seen: datetime | None, next_event: Event | None) -> VmRow:
@@ -128,8 +133,15 @@ def events_policy(policy: f.EventsPolicy) -> EventsPolicy | None:
     return None if policy == f.SAYS_NOTHING else EventsPolicy(*msgspec.structs.astuple(policy))
 
 
-def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
-    """As operators read it; `listens` and `state` are of the whole service, so the caller has looked them up."""
+def _failure(failure: Failure) -> VmFailure:
+    event = failure.event
+    return VmFailure(
+        event.id, TYPE_NAMES[event.type], whole_second(failure.failed_at), failure.reason, event.maintenance
+    )
+
+
+def vm(vm: f.Vm, listens: bool, state: str, failure: Failure | None) -> Vm:
+    """As operators read it; all but itself is of the whole service, so the caller has looked it up."""
     return Vm(
         name=vm.name,
         state=state,
@@ -147,6 +159,7 @@ def vm(vm: f.Vm, listens: bool, state: str) -> Vm:
         os=vm.os,
         tags=dict(vm.tags),
         policy=events_policy(vm.events_policy),
+        failure=None if failure is None else _failure(failure),
     )
 
 

@@ -85,6 +85,7 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     what: str | None = None
     took: float | None = None
     reason: str | None = None
+    note: str | None = None
     location: str | None = None
     token: Token | None = None
     token_id: str | None = None

@@ -6,7 +6,7 @@ from duenotice.wire.operator.words import AnswerBody, Count, HitKind, Moment, Re
 
 
 class EventQuery(RequestBody, frozen=True):
-    """Which events a table has: those that live, unless `state` says otherwise; `by` is one of `EVENT_PILES`."""
+    """Which events a table has: `OPEN_STATES`, unless `state` says otherwise; `by` is one of `EVENT_PILES`."""
 
     state: str = ""
     type: str = ""
@@ -24,7 +24,6 @@ class EventRow(Life, frozen=True):
 
     group: str | None
     host: str | None
-    maintenance: str | None
 
 
 class EventTable(AnswerBody, frozen=True):

@@ -1,8 +1,9 @@
 """What requests to the operator's API mean to the domain: roles, types, causes, moments, and which VMs are chosen."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
-from typing import TypeVar
+from itertools import islice
+from typing import TypeVar, cast
 
 from msgspec import structs
 
@@ -10,7 +11,8 @@ from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import EventsPolicy, Vm
 from duenotice.domain.subscription import PushFormat
 from duenotice.domain.token import Role
-from duenotice.errors import Malformed, NotFound
+from duenotice.errors import DuenoticeError, Malformed, NotFound
+from duenotice.toml import did_you_mean
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.event_names import TYPE_NAMES
 from duenotice.wire.operator.fleet import PolicyRequest
@@ -19,8 +21,12 @@ from duenotice.wire.operator.words import CAUSES_TO_GIVE, EVENT_TYPES, PUSH_FORM
 T = TypeVar("T")
 
 _TYPES = {name.lower(): event_type for event_type, name in TYPE_NAMES.items()}
+_SAME_TYPE = {"evict": "Preempt", "restart": "Reboot", "delete": "Terminate"}
+"""What the command line calls these operations."""
 _CAUSES = {cause: Cause(cause) for cause in CAUSES_TO_GIVE}
 
+MOST_LOOKED_AT = 100_000
+"""VMs that are looked at for a hint."""
 MOST_SELECTORS = 10_000
 """How many different selectors one request may have."""
 
@@ -36,8 +42,8 @@ def parse_format(text: str) -> PushFormat:
 
 
 def parse_type(text: str) -> EventType:
-    """`Reboot`, in any case."""
-    return _named(text, _TYPES, "an event type", EVENT_TYPES)
+    """`Reboot`, in any case; what operators say of some types counts too."""
+    return _named(_SAME_TYPE.get(text.lower(), text), _TYPES, "an event type", EVENT_TYPES)
 
 
 def parse_cause(text: str) -> Cause:
@@ -75,7 +81,7 @@ def parse_moment(moment: datetime | None, named: str = "not_before") -> datetime
         raise Malformed(f"{named} {moment.isoformat()} is out of range.", hint="Write it in UTC.") from None
 
 
-def select(on: Iterable[str], vms: Iterable[Vm]) -> tuple[str, ...]:
+def select(on: Iterable[str], vms: Collection[Vm]) -> tuple[str, ...]:
     """The names of the VMs that selectors such as `set=web` choose; a selector that chooses none is a mistake.
 
     All selectors are answered in one look at each VM: a plan may name thousands, of a fleet of a million.
@@ -91,7 +97,10 @@ def select(on: Iterable[str], vms: Iterable[Vm]) -> tuple[str, ...]:
         for place in (place for look in looks for place in look(vm)):
             if place in chosen:
                 chosen[place].append(vm.name)
-    return tuple(dict.fromkeys(name for selector in selectors for name in _found(selector, chosen[_place(selector)])))
+    for selector in selectors:
+        if not chosen[_place(selector)]:
+            raise _none_there(selector, vms)
+    return tuple(dict.fromkeys(name for selector in selectors for name in chosen[_place(selector)]))
 
 
 def chooses(selector: str) -> Callable[[Vm], bool]:
@@ -127,12 +136,22 @@ def _place(selector: str) -> _Place:
     return (kind, name) if kind in _LOOKS else ("group", f"{kind}/{name}")
 
 
-def _found(selector: str, names: list[str]) -> list[str]:
+def _none_there(selector: str, vms: Iterable[Vm]) -> DuenoticeError:
+    """A selector of which no VM is there, with the selectors of its kind that there are."""
     if _place(selector) is _NOWHERE:
-        raise _chooses_nothing(selector)
-    if not names:
-        raise NotFound(f"No VM is chosen by {selector!r}.", hint="List the fleet for its names.")
-    return names
+        return _chooses_nothing(selector)
+    look = _LOOKS[_place(selector)[0]]
+    there = dict.fromkeys(_written(place) for vm in islice(vms, MOST_LOOKED_AT) for place in look(vm) if place[1])
+    return NotFound(f"No VM is chosen by {selector[:80]!r}.", hint=did_you_mean(selector, there))
+
+
+def _written(place: _Place) -> str:
+    """A place as a selector."""
+    kind, value = place
+    if kind == "tag":
+        key, worth = cast(tuple[str, str], value)
+        return f"tag={key}={worth}"
+    return str(value).replace("/", "=", 1) if kind == "group" else f"{kind}={value}"
 
 
 def _chooses_nothing(selector: str) -> Malformed:

@@ -43,9 +43,11 @@ LIVE_PHASES = (Phase.SCHEDULED.value, Phase.STARTED.value)
 """The phases of events that are not over."""
 OUTCOMES = ("completed", "cancelled", "failed")
 """How an event can end."""
-EVENT_STATES = ("started", "approved", "scheduled", *OUTCOMES)
-"""The states of an event: the live ones, most urgent first, then how it ended."""
-LIVE_STATES = EVENT_STATES[:3]
+EVENT_STATES = ("failed", "started", "approved", "scheduled", "completed", "cancelled", "resolved")
+"""The states of an event, most urgent first. `failed` needs a person; when that was dealt with, it is `resolved`."""
+OPEN_STATES = EVENT_STATES[:4]
+"""Events that are live, and those that have failed and need a person."""
+OVER_STATES = EVENT_STATES[4:]
 EVENT_PILES = ("maintenance", "host", "group")
 """What rows of events can stand together by."""
 VM_SORTS = ("name", "state", "update_domain", "host", "address", "last_seen", "listens", "next_event")
@@ -55,8 +57,8 @@ HIT_KINDS = ("vm", "group", "host", "maintenance", "event")
 CAUSES = _values(Cause)
 CAUSES_TO_GIVE = (Cause.MAINTENANCE.value, Cause.LIVE_MIGRATION.value, Cause.USER.value)
 """The causes that an operator may give."""
-STATES = ("started", "approved", "scheduled", "degraded", "fine")
-"""The states of a VM, most urgent first: from its events, else from its host."""
+STATES = ("failed", "started", "approved", "scheduled", "degraded", "fine")
+"""The states of a VM, most urgent first: from what has failed, from its events, else from its host."""
 GROUP_KINDS = _values(GroupKind)
 CONDITIONS = _values(Condition)
 MAINTENANCE_STATUSES = _values(Status)
@@ -89,6 +91,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 TypeName = Annotated[str, _one_of(EVENT_TYPES)]
 SourceName = Annotated[str, _one_of(SOURCES)]
 PhaseName = Annotated[str, _one_of(PHASES)]
+EventState = Annotated[str, _one_of(EVENT_STATES)]
 Outcome = Annotated[str, _one_of(OUTCOMES)]
 CauseName = Annotated[str, _one_of(CAUSES)]
 CauseToGive = Annotated[str, _one_of(CAUSES_TO_GIVE)]

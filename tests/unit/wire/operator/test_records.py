@@ -82,6 +82,7 @@ DETAILS: list[tuple[t.Transition, str]] = [
     (t.EventCancelled(*ABOUT_EVENT), '{"scope":"set/web"}'),
     (t.EventCancelled(*ABOUT_EVENT, "Not today."), '{"scope":"set/web","reason":"Not today."}'),
     (t.EventFailed(*ABOUT_EVENT, ""), '{"scope":"set/web","reason":""}'),
+    (t.FailureAcknowledged(*ABOUT_EVENT, "New disk."), '{"scope":"set/web","note":"New disk."}'),
     (t.ImpactFailed(*ABOUT_EVENT, 2, "Exit 1"), '{"scope":"set/web","attempt":2,"reason":"Exit 1"}'),
     (t.ImpactClaimed(*ABOUT_EVENT, 2, "a"), '{"scope":"set/web","attempt":2,"node":"a"}'),
     (t.ImpactAccepted(*ABOUT_EVENT), '{"scope":"set/web"}'),

@@ -94,6 +94,13 @@ def test_a_selector_that_chooses_nobody_is_a_mistake(on: str) -> None:
         select(("vm=db-0", on), FLEET)
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"), [("evict", EventType.PREEMPT), ("Preempt", EventType.PREEMPT), ("RESTART", EventType.REBOOT)]
+)
+def test_a_type_has_the_name_of_its_operation_too(said: str, meant: EventType) -> None:
+    assert parse_type(said) is meant
+
+
 @pytest.mark.parametrize("on", ["web", "rack=1", "zone=", "=1", ""])
 def test_a_selector_of_an_unknown_kind_is_told_the_known_ones(on: str) -> None:
     with pytest.raises(Malformed) as refused:
@@ -139,13 +146,34 @@ def test_all_selectors_at_once_choose_what_each_by_itself_would(on: list[str]) -
 def test_each_vm_is_looked_at_once_however_many_selectors_there_are() -> None:
     looked: list[str] = []
 
-    def fleet() -> Iterator[Vm]:
-        for vm in FLEET:
-            looked.append(vm.name)
-            yield vm
+    class Watched(list[Vm]):
+        def __iter__(self) -> Iterator[Vm]:
+            for vm in FLEET:
+                looked.append(vm.name)
+                yield vm
 
-    assert select(("zone=1",) * 4000 + ("vm=db-0", "host=h1"), fleet()) == ("db-0", "web-0", "db-1")
+    assert select(("zone=1",) * 4000 + ("vm=db-0", "host=h1"), Watched()) == ("db-0", "web-0", "db-1")
     assert len(looked) == len(FLEET)
+
+
+@pytest.mark.parametrize(
+    ("on", "near"),
+    [
+        ("set=wbe", "set=web"),
+        ("set=batch", "scale-set=batch"),
+        ("host=hots1", "host=host1"),
+        ("vm=a-O", "vm=a-0"),
+        ("zone=11", "zone=1"),
+        ("tag=role=dv", "tag=role=db"),
+    ],
+)
+def test_a_selector_that_chooses_no_vm_is_told_the_nearest_that_does(on: str, near: str) -> None:
+    """Also one of another kind of set."""
+    tags = (("role", "db"),)
+    vms = [Vm("a-0", "10.0.0.1", "set/web", host="host1", zone="1", tags=tags), Vm("b", "10.0.0.2", "scale-set/batch")]
+    with pytest.raises(NotFound) as refused:
+        select((on,), vms)
+    assert refused.value.hint == f"Did you mean {near!r}?"
 
 
 def test_more_selectors_than_anybody_means_are_refused_before_anybody_is_looked_for() -> None:
