@@ -14,7 +14,7 @@ from typing import Protocol
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.event import Cause, Consent, Event, EventType, Phase
 from simulator.history import Answer, Committed, Moment, Outcome, World, parsed, scope_of
 from simulator.shape import faults
 
@@ -90,6 +90,47 @@ class S1:
         notice, elapsed = promised - told.at, timedelta(microseconds=started.steady - told.steady)
         assert elapsed >= notice, f"{event_id} started after {elapsed} of {notice} of notice"
         assert started.at >= promised, f"{event_id} started before its NotBefore {promised}"
+
+
+class C07:
+    """A maintenance with the consent of hosts hits no VM of a host while a scope there, which it has told, has neither
+    approved nor run out of notice."""
+
+    def __init__(self) -> None:
+        self._world = World()
+        self._plans: set[str] = set()
+        self._hosts: dict[str, tuple[str | None, str]] = {}
+        self._silent: dict[str, tuple[Instant, datetime]] = {}
+
+    def see(self, moment: Moment) -> None:
+        for committed in moment.committed:
+            self._follow(committed)
+            self._world.see(committed.record.transition)
+
+    def _follow(self, committed: Committed) -> None:
+        match committed.record.transition:
+            case t.MaintenanceStarted(plan) if plan.consent is Consent.HOST:
+                self._plans.add(plan.id)
+            case t.EventRaised(event) if event.maintenance in self._plans and event.phase is Phase.SCHEDULED:
+                host = self._world.vms[event.resources[0]].host
+                if host is not None:
+                    self._hosts[event.id] = event.maintenance, host
+                    if not event.approved_by:
+                        self._silent[event.id] = committed.decided, event.not_before
+            case t.EventPostponed(event) if event.id in self._silent:
+                self._silent[event.id] = committed.decided, event.not_before
+            case t.EventApproved(event_id) | t.EventCancelled(event_id):
+                self._silent.pop(event_id, None)
+            case t.EventStarted(event) if event.id in self._hosts:
+                self._check_agreed(event, committed.decided)
+                self._silent.pop(event.id, None)
+
+    def _check_agreed(self, event: Event, started: Instant) -> None:
+        for event_id, (told, promised) in self._silent.items():
+            if self._hosts[event_id] == self._hosts[event.id]:
+                elapsed = timedelta(microseconds=started.steady - told.steady)
+                is_over = elapsed >= promised - told.at and started.at >= promised
+                assert is_over, f"{event.id} starts while {event_id} on the same host has not approved"
 
 
 class S2:
@@ -521,7 +562,7 @@ class S25:
                 assert late <= timedelta(seconds=2), f"{vm} reads NotBefore {told}, but its notice ends {late} later"
 
 
-CHECKERS: tuple[type[Checker], ...] = (S1, S2, S3, S4, S5, S6, S7, S8, S10, S11, S16, S17, S19, S25)
+CHECKERS: tuple[type[Checker], ...] = (S1, C07, S2, S3, S4, S5, S6, S7, S8, S10, S11, S16, S17, S19, S25)
 
 
 class Observer:

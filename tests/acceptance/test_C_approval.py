@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.acceptance.conftest import DEMO
+from tests.support.cli import duenotice
 from tests.support.node import HEADER, Answer, Node, events_at, start_requests, wire
 
 POST = (f"POST {events_at()} HTTP/1.1", "Host: 169.254.169.254", "Metadata: true")
@@ -318,3 +320,129 @@ def test_C06_a_refused_body_has_no_effect(node: Node):
     event_id = scheduled(node, "me")
     assert node.post("me", padded(event_id, MAX_BODY + 1)).status == 413
     assert node.statuses("me") == ["Scheduled"]
+
+
+# C07
+
+SHARED = """
+[[hosts]]
+name = "h1"
+
+[[hosts]]
+name = "h2"
+
+[[vms]]
+name = "a"
+address = "127.0.61.1"
+host = "h1"
+
+[[vms]]
+name = "b"
+address = "127.0.61.2"
+host = "h1"
+
+[[vms]]
+name = "elsewhere"
+address = "127.0.61.3"
+host = "h2"
+
+[[availability_sets]]
+name = "web"
+vms = [
+  { name = "web-0", address = "127.0.61.4", host = "h1" },
+  { name = "web-1", address = "127.0.61.5", host = "h2" },
+]
+"""
+ON_H1 = ("a", "b", "web-0")
+
+
+def shared_maintenance(node: Node, **more: Any) -> Any:
+    """A maintenance of h1 with the consent of the whole host; everybody listens."""
+    node.enable(*ON_H1, "elsewhere")
+    return node.operate("/v1/maintenances", {"on": ["host=h1"], "type": "Reboot", "consent": "host", **more})
+
+
+def approve_own(node: Node, vm: str) -> None:
+    """Approve the one event that a VM is told of."""
+    assert node.approve(vm, node.event(vm)["EventId"]).status == 200
+
+
+def test_C07_a_hosts_vms_see_scheduled_until_all_scopes_have_approved():
+    """An approval alone starts nothing; the last one starts all of them at once."""
+    with Node(SHARED) as node:
+        shared_maintenance(node)
+        for vm in ON_H1:
+            assert [node.statuses(each) for each in ON_H1] == [["Scheduled"]] * 3
+            approve_own(node, vm)
+        assert [node.statuses(each) for each in ON_H1] == [["Started"]] * 3
+
+
+def test_C07_who_runs_out_of_notice_is_not_waited_for_any_longer():
+    """The notice that VMs were told is the longest that anybody waits."""
+    with Node(SHARED) as node:
+        shared_maintenance(node)
+        approve_own(node, "a")
+        node.advance("14m59s")
+        assert node.statuses("a") == ["Scheduled"]
+        node.advance("2s")
+        assert [node.statuses(each) for each in ON_H1] == [["Started"]] * 3
+
+
+def test_C07_by_default_each_scope_starts_when_it_has_approved():
+    """Without the setting nobody waits for the others."""
+    with Node(SHARED) as node:
+        shared_maintenance(node, consent="scope")
+        approve_own(node, "a")
+        assert [node.statuses(each) for each in ON_H1] == [["Started"], ["Scheduled"], ["Scheduled"]]
+
+
+def test_C07_the_operator_sees_who_is_awaited():
+    """The maintenance and each of its events name the scopes that have not approved."""
+    with Node(SHARED) as node:
+        plan = shared_maintenance(node)
+        approve_own(node, "b")
+        event_id = node.event("b")["EventId"]
+        paths = (f"/v1/maintenances/{plan['id']}", f"/v1/events/{event_id}")
+        seen = [node.operate(path, method="GET") for path in paths]
+        assert [(each["consent"], each["awaited"], each["awaited_in_all"]) for each in seen] == [
+            ("host", ["set/web", "vm/a"], 2)
+        ] * 2
+
+
+def test_C07_the_command_line_says_who_is_awaited():
+    """`maintenance start --consent host`, `maintenance show` and `events show`."""
+    with Node(SHARED) as node:
+        node.enable(*ON_H1)
+        start = ("maintenance", "start", "--on", "host=h1", "--type", "Freeze", "--consent", "host")
+        assert "CONSENT OF" in duenotice(node, *start).out
+        approve_own(node, "a")
+        event_id = node.event("a")["EventId"]
+        for line in (("maintenance", "show"), ("events", "show", event_id)):
+            assert duenotice(node, *line, "-o", "json").json()["awaited"] == ["set/web", "vm/b"]
+            rows = [row.split() for row in duenotice(node, *line).out.splitlines()]
+            assert ["AWAITED", "set/web", "vm/b"] in rows
+
+
+@pytest.mark.parametrize("leaves", ["deleted", "redeployed"])
+def test_C07_a_vm_that_is_deleted_or_leaves_the_host_is_not_awaited(leaves: str):
+    """Its event is gone, and those who have approved start."""
+    with Node(SHARED) as node:
+        shared_maintenance(node)
+        approve_own(node, "a")
+        approve_own(node, "web-0")
+        if leaves == "deleted":
+            node.operate("/v1/vms/b/delete")
+        else:
+            (own,) = node.operate("/v1/vms/b/redeploy")
+            node.approve("b", own["id"])
+            node.advance("10m")
+        assert {event["type"] for event in node.operate("/v1/events?vm=b", method="GET")} == set()
+        assert "Scheduled" not in node.statuses("a") + node.statuses("web-0")
+
+
+def test_C07_what_does_not_go_together_is_refused():
+    """A limit on steps, and a consent that there is not."""
+    with Node(SHARED) as node:
+        plan = {"on": ["host=h1"], "type": "Reboot"}
+        assert node.refusal("/v1/maintenances", {**plan, "consent": "host", "at_once": 1})[0] == 422
+        assert node.refusal("/v1/maintenances", {**plan, "consent": "world"})[0] == 400

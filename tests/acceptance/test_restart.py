@@ -4,6 +4,7 @@ What they may change, and what they may not.
 """
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from duenotice.clock import MICROS
 from duenotice.errors import Conflict, Misconfigured
 from duenotice.journal.sqlite import SqliteJournal
 from tests.acceptance.conftest import DEMO
+from tests.acceptance.test_C_approval import ON_H1, SHARED, approve_own, shared_maintenance
 from tests.support.node import Node, Outside
 
 TWO = """
@@ -413,3 +415,21 @@ def test_an_empty_fleet_file_does_not_take_every_vm_away(node: Node) -> None:
     answer = node.operator("PUT", "/v1/fleet", b"# nothing here\n")
     assert answer.status == 422
     assert node.events("me") == []
+
+
+# C07
+
+
+def test_C07_it_is_the_same_after_a_kill(tmp_path: Path) -> None:
+    """Who has approved and who is awaited is in the journal: a process that finds what a kill left goes on with it."""
+    left = tmp_path / "left"
+    with Node(SHARED, data_dir=str(tmp_path / "data")) as node:
+        plan = shared_maintenance(node)
+        approve_own(node, "a")
+        shutil.copytree(tmp_path / "data", left)  # all that was answered is on the disk (S5)
+    with Node(data_dir=str(left)) as node:
+        assert node.operate(f"/v1/maintenances/{plan['id']}", method="GET")["awaited"] == ["set/web", "vm/b"]
+        assert node.statuses("a") == ["Scheduled"]
+        for vm in ("b", "web-0"):
+            approve_own(node, vm)
+        assert [node.statuses(each) for each in ON_H1] == [["Started"]] * 3

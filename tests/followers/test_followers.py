@@ -259,3 +259,20 @@ def test_settings_of_a_node_are_refused_for_a_follower(tmp_path: Path) -> None:
     assert "not the URL of a node" in said_at_start("--follow=nonsense")[1]
     assert "follow_token_file is not set" in said_at_start("--follow=http://127.0.0.1:1")[1]
     assert "for followers" in said_at_start("--only=host=h1", "--data-dir=:memory:")[1]
+
+
+def test_vms_of_one_host_that_ask_different_doors_wait_for_each_other(herd: Flock) -> None:
+    """C07: one approves at a follower, one at the node; both read Scheduled everywhere until then, and then Started."""
+    follower = herd.follower()
+    for vm in ("db-0", "web-0"):
+        follower.enable(vm)
+
+    def read() -> set[str]:
+        doors = (herd.node, follower)
+        return {status for door in doors for vm in ("db-0", "web-0") for status in door.statuses(vm)}
+
+    herd.node.operate("/v1/maintenances", {"on": ["host=h1"], "type": "Reboot", "consent": "host"})
+    for vm, door in (("db-0", follower), ("web-0", herd.node)):
+        assert read() == {"Scheduled"}
+        assert door.approve(vm, door.event(vm)["EventId"]).status == 200
+    wait_until(lambda: read() == {"Started"})

@@ -8,8 +8,9 @@ import pytest
 from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.event import Cause, Consent, Event, EventType, Phase
 from duenotice.domain.fleet import EventsPolicy, Group, GroupKind, Vm
+from duenotice.domain.maintenance import Maintenance
 from duenotice.errors import NotFound
 from simulator import checkers
 from simulator.history import NEWEST, Absence, Answer, Committed, Moment, Outcome
@@ -559,3 +560,40 @@ class TestS25:
         history.at(0, t.EventRaised(FIRST), t.EventRaised(second), approved, reads={"a": page(2, FIRST, second)})
         history.at(500, reads={"a": page(2, FIRST, second)}, away=100)
         history.pleases("S25")
+
+
+class TestC07:
+    """No VM of a host is hit before all scopes there have agreed."""
+
+    PLAN = Maintenance("M", EventType.REBOOT, Cause.MAINTENANCE, (), consent=Consent.HOST)
+    ONE = event(1, "a", maintenance="M", host="h1")
+    OTHER = event(2, "loner", maintenance="M", host="h1")
+    HIT = ONE.with_(phase=Phase.STARTED)
+
+    def begun(self, history: History) -> None:
+        known = t.VmsPut((Vm("a", "10.0.0.1", "set/web", host="h1"), Vm("loner", "10.0.0.3", host="h1")))
+        history.at(0, known, t.MaintenanceStarted(self.PLAN), t.EventRaised(self.ONE), t.EventRaised(self.OTHER))
+        history.at(1, t.EventApproved(self.ONE.id, self.ONE.scope, "a"))
+
+    def test_one_starts_before_another_has_approved(self, history: History) -> None:
+        self.begun(history)
+        history.at(2, t.EventStarted(self.HIT))
+        history.breaks("C07", "on the same host has not approved")
+
+    def test_one_starts_a_moment_before_the_notice_of_another_is_over(self, history: History) -> None:
+        self.begun(history)
+        history.at(899, t.EventStarted(self.HIT))
+        history.breaks("C07", "on the same host has not approved")
+
+    @pytest.mark.parametrize(
+        ("seconds", "change"),
+        [
+            (2, t.EventApproved(OTHER.id, OTHER.scope, "loner")),
+            (2, t.EventCancelled(OTHER.id, OTHER.scope)),
+            (900, None),
+        ],
+    )
+    def test_all_have_agreed(self, history: History, seconds: int, change: t.Transition | None) -> None:
+        self.begun(history)
+        history.at(seconds, *([change] if change else []), t.EventStarted(self.HIT))
+        history.pleases("C07")

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from duenotice.clock import micros
 from duenotice.domain import commands as c
-from duenotice.domain.event import Cause, EventType, Phase
+from duenotice.domain.event import Cause, Consent, EventType, Phase
 from simulator.history import Outcome
 from tests.promises.fleet import HOME, HOSTS, NAMES
 from tests.promises.rig import Fault, OnDisk
@@ -54,6 +54,7 @@ class Maintenances(Rollout):
         at_once=st.sampled_from([0, 0, 1, 2]),
         failures=st.sampled_from([0, 1, 9]),
         window=st.none() | st.lists(st.tuples(gaps, gaps), min_size=1, max_size=3),
+        consent=st.sampled_from(Consent),
     )
     def start(
         self,
@@ -64,10 +65,28 @@ class Maintenances(Rollout):
         at_once: int,
         failures: int,
         window: list[tuple[int, int]] | None,
+        consent: Consent,
     ) -> None:
-        fields = {"cause": cause, "settle": micros(settle), "at_once": at_once, "failures_allowed": failures}
+        at_once = 0 if consent is Consent.HOST else at_once
+        fields = {
+            "cause": cause,
+            "consent": consent,
+            "settle": micros(settle),
+            "at_once": at_once,
+            "failures_allowed": failures,
+        }
         fields["window"] = window_of(*window, after=self.clock.now()) if window else None
         self._do(c.StartMaintenance(self._new_id(), kind, vms, **fields))  # type: ignore[arg-type]
+
+    @rule(host=st.sampled_from(HOSTS), which=picks)
+    def all_of_a_host_are_asked_and_one_approves(self, host: str, which: int) -> None:
+        """C07: the others are still asked; perhaps nobody of them listens, or the host has nobody."""
+        plan_id = self._new_id()
+        on_host = tuple(vm.name for vm in self.publisher.state.fleet.on_host(host))
+        self._do(c.StartMaintenance(plan_id, EventType.REBOOT, on_host, consent=Consent.HOST))
+        asked = [event for event in self._events(Phase.SCHEDULED) if event.maintenance == plan_id]
+        if asked:
+            self._do(c.ApproveEvents((asked[which % len(asked)].id,)))
 
     @rule(which=picks)
     def pause(self, which: int) -> None:

@@ -36,6 +36,9 @@ def event_fields(resources: tuple[str, ...], more: dict[str, Any]) -> dict[str, 
         "approved_by": None,
         "started_at": None,
         "ends_at": None,
+        "consent": "scope",
+        "awaited": (),
+        "awaited_in_all": 0,
     }
     return usual | more
 

@@ -50,6 +50,7 @@ class MaintenanceOptions(TypedDict):
     cause: str
     start: datetime | None
     window: str
+    consent: str
 
 
 WINDOW = click.option(
@@ -96,6 +97,12 @@ def list_plans(session: Session) -> None:
     type=click.Choice(["maintenance", "live-migration"]),
     default="maintenance",
     help="Why the VMs are hit.  [default: maintenance]",
+)
+@click.option(
+    "--consent",
+    type=click.Choice(["scope", "host"]),
+    default="scope",
+    help="With host, no VM of a host is hit before all scopes on it have approved or run out of notice.",
 )
 @click.option("--start", type=MOMENT, default=None, metavar="TIME", help="Hit nothing before: 2026-11-22T02:00:00Z.")
 @WINDOW

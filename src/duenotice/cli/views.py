@@ -22,6 +22,9 @@ EVENTS = TableView(
         TableColumn("STARTED", "started_at", "when"),
         TableColumn("ENDS", "", "ends"),
         TableColumn("APPROVED BY", "approved_by"),
+        TableColumn("CONSENT OF", "consent"),
+        TableColumn("AWAITED", "awaited", "list"),
+        TableColumn("AWAITED IN ALL", "awaited_in_all"),
         TableColumn("DESCRIPTION", "description", "prose"),
     ),
 )
@@ -147,6 +150,9 @@ MAINTENANCES = TableView(
         TableColumn("OVER", "over_at", "when"),
         TableColumn("WINDOW", "window", "prose"),
         TableColumn("WAITS UNTIL", "waits_until", "when"),
+        TableColumn("CONSENT OF", "consent"),
+        TableColumn("AWAITED", "awaited", "list"),
+        TableColumn("AWAITED IN ALL", "awaited_in_all"),
     ),
 )
 STEPS = TableView(

@@ -12,7 +12,7 @@ from duenotice.console.curl_lines import curls
 from duenotice.console.fleet_pages import versions_of
 from duenotice.console.pages import PageRoute, Visit, form_of
 from duenotice.errors import NotFound
-from duenotice.wire.operator import Life, VmWithEvents
+from duenotice.wire.operator import Event, Life, VmWithEvents
 
 ACTS: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {
     "approve": (AsyncOperatorClient.approve_event, "Approved: it starts now."),
@@ -43,6 +43,7 @@ class EventPages:
             f"{life.type} {life.id[:8]}",
             f"event:{life.id}",
             life=life,
+            awaited=await _awaited(visit, life),
             state_now=event_state(life),
             records=await visit.client.event_history(life.id).all(),
             versions=versions,
@@ -70,6 +71,16 @@ class Audience(NamedTuple):
     document: str | None = None
     reader: str | None = None
     address: str = ""
+
+
+async def _awaited(visit: Visit, life: Life) -> Event | None:
+    """The event with those whose approval it waits for, if it needs the consent of its whole host (C07)."""
+    if life.consent != "host" or life.phase != "scheduled" or life.outcome:
+        return None
+    with suppress(NotFound):
+        event = await visit.client.event(life.id)
+        return event if event.awaited else None
+    return None  # it is over by now
 
 
 async def _told(visit: Visit, life: Life, version: str) -> Audience:

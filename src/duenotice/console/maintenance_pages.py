@@ -34,10 +34,11 @@ FORWARD: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {
 """Those that can be given a new window."""
 
 TYPES = ("Reboot", "Freeze", "Redeploy")
+CONSENTS = (("scope", "its own scope"), ("host", "all scopes on its host"))
 CAUSES = (("maintenance", "host maintenance"), ("live-migration", "live migration"))
 DEFAULTS = {
     "on": "", "type": TYPES[0], "cause": CAUSES[0][0], "settle": "5m", "at_once": "0", "failures_allowed": "0",
-    "description": "", "start": "", "window": "",
+    "description": "", "start": "", "window": "", "consent": CONSENTS[0][0],
 }  # fmt: skip
 MOST_TARGETS = 500
 MOST_PLANS = 200
@@ -171,6 +172,7 @@ async def _form(
         "more_targets": MOST_TARGETS in (len(groups), len(hosts)),
         "types": TYPES,
         "causes": CAUSES,
+        "consents": CONSENTS,
         "given": given,
         "refused": problem,
         "question": question,
@@ -191,10 +193,14 @@ def _asked(given: Mapping[str, str]) -> MaintenanceRequest:
         cause=asked["cause"],
         start=_start(given["start"].strip()),
         window=given["window"].strip(),
+        consent=asked["consent"],
     )
 
 
-_USUAL = {"type": "", "settle": "0s", "at_once": "0", "failures_allowed": "0", "cause": CAUSES[0][0]}
+_USUAL = {
+    "type": "", "settle": "0s", "at_once": "0", "failures_allowed": "0", "cause": CAUSES[0][0],
+    "consent": CONSENTS[0][0],
+}  # fmt: skip
 
 
 def _start(text: str) -> datetime | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.heaps import ascending, up_to
-from duenotice.domain.holds import NOTHING, Holds, ScopeHolds, holds_delete, holds_domain
+from duenotice.domain.holds import Holds, ScopeHolds, hold_of, holds_delete, holds_domain
 
 Entry = tuple[int, str]
 Agenda = list[Entry]
@@ -27,6 +27,8 @@ def due_at(event: Event, hold: ScopeHolds, deletes_together: bool = True) -> int
         return event.impact_ends
     if event.is_advice:
         return None
+    if hold.others is not None:  # nobody can be earlier than the last
+        return hold.others.steady
     if holds_domain(hold, event):  # it can only miss its span
         return None if event.opening is None or event.opening.ends is None else event.opening.closes
     if not event.approved_by or (deletes_together and holds_delete(hold, event)):
@@ -66,4 +68,4 @@ def next_after(agenda: Agenda, events: Events, holds: Holds, steady: int) -> int
 def _is_true(entry: Entry, events: Events, holds: Holds) -> bool:
     """Whether an entry is still true."""
     event = events.get(entry[1])
-    return event is not None and due_at(event, holds.get(event.scope, NOTHING)) == entry[0]
+    return event is not None and due_at(event, hold_of(holds, event)) == entry[0]

@@ -5,11 +5,13 @@ from typing import NamedTuple
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.event import LONGEST_NOTE, Event, Phase
+from duenotice.domain.event import LONGEST_NOTE, Consent, Event, Phase
 from duenotice.domain.failure import Failure
 from duenotice.domain.lifecycle import Act, move
+from duenotice.domain.maintenance import Maintenance
 from duenotice.domain.policy import Policy
 from duenotice.domain.scope import group_of, scope_of
+from duenotice.domain.starting import notice_is_over
 from duenotice.domain.state import State
 from duenotice.errors import Conflict, NotFound, Refused
 
@@ -65,6 +67,24 @@ def cancel(state: State, command: c.CancelEvent, now: Instant, policy: Policy) -
     event = _visible(state, command.event_id, _EVERYBODY)
     move(event.phase, Act.CANCEL)
     return [t.EventCancelled(event.id, event.scope, command.reason)]
+
+
+def awaited(state: State, event: Event, now: Instant) -> list[str]:
+    """The scopes on its host whose approval an event still needs, its own too; in the order in which they were told."""
+    key = event.shares if event.phase is Phase.SCHEDULED else None
+    if key is None:
+        return []
+    waiting = (state.events[event_id] for event_id in state.consenting.of(key))
+    return [each.scope for each in waiting if not each.approved_by and not notice_is_over(each, now)]
+
+
+def awaited_by(state: State, plan: Maintenance, now: Instant) -> list[str]:
+    """The scopes whose approval any event of a maintenance with the consent of hosts still needs."""
+    if plan.consent is not Consent.HOST:
+        return []
+    begin = f"host/{plan.id}/"
+    shared = (next(iter(state.consenting.of(key))) for key in state.holds if key.startswith(begin))
+    return [scope for event_id in shared for scope in awaited(state, state.events[event_id], now)]
 
 
 def acknowledge(state: State, command: c.AcknowledgeFailures, now: Instant, policy: Policy) -> list[t.Transition]:

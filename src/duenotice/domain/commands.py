@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.clock import Mark
-from duenotice.domain.event import Cause, EventType
+from duenotice.domain.event import Cause, Consent, EventType
 from duenotice.domain.fleet import Declaration, EventsPolicy
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
@@ -246,7 +246,8 @@ class StartMaintenance(Command, frozen=True):
     """Work through VMs, one update domain of a set at a time (G01); `settle` in microseconds, `at_once` 0: no limit.
 
     Steps hit only inside the `window`, if there is one. `drains` is the host that it empties. With `to` it brings VMs
-    back to that host, but only those that were moved away from it.
+    back to that host, but only those that were moved away from it. With the `consent` of hosts no VM of a host is hit
+    before all scopes on it have approved, or run out of notice (C07).
     """
 
     maintenance_id: str
@@ -262,6 +263,7 @@ class StartMaintenance(Command, frozen=True):
     author: str = ""
     drains: str | None = None
     to: str | None = None
+    consent: Consent = Consent.SCOPE
 
 
 class PauseMaintenance(Command, frozen=True):

@@ -11,7 +11,7 @@ from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
 from duenotice.domain.ending import complete
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.holds import alike
+from duenotice.domain.holds import alike, hold_of
 from duenotice.domain.lifecycle import Act
 from duenotice.domain.planning import ended, go_on
 from duenotice.domain.policy import Policy
@@ -124,10 +124,18 @@ class _Queue:
     def followed(self, of: str, changes: list[t.Transition]) -> Iterator[Happening]:
         """Yield these changes, and then look again at the events that may now go on."""
         touched = [(*about, self._state.hold(about[1])) for change in changes if (about := _about(change))]
+        shared = {key: self._state.holds.get(key) for event_id, *_ in touched if (key := self._shares(event_id))}
         yield Happening(of, changes)
+        for key, before in shared.items():
+            if self._state.holds.get(key) != before:
+                self._put(self._state.consenting.of(key))
         for event_id, scope, hold in touched:
             if scope in self._state.told:
                 self._put((event_id,) if alike(hold, self._state.hold(scope)) else self._state.told.of(scope))
+
+    def _shares(self, event_id: str) -> str | None:
+        event = self._state.events.get(event_id)
+        return None if event is None else event.shares
 
     def _put(self, event_ids: Iterable[str]) -> None:
         for event_id in event_ids:
@@ -137,7 +145,7 @@ class _Queue:
                 heapq.heappush(self._entries, (due, event_id))
 
     def _due_at(self, event: Event) -> int | None:
-        return agenda.due_at(event, self._state.hold(event.scope), self._policy.deletes_together)
+        return agenda.due_at(event, hold_of(self._state.holds, event), self._policy.deletes_together)
 
 
 def _about(change: t.Transition) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.event import Cause, Consent, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.pieces import chunks
@@ -91,9 +91,12 @@ def _needless_migrations(state: State, moved: tuple[Vm, ...]) -> list[t.Transiti
 
 
 def needless(state: State, event: Event, moved: Mapping[str, Vm]) -> list[t.Transition]:
-    """Cancel an event that is to move VMs off a host which all have left; `moved` are those that have just moved."""
-    moves = event.to is not None or event.cause is Cause.LIVE_MIGRATION
-    if event.phase is not Phase.SCHEDULED or event.host is None or not moves:
+    """Cancel an event of a host which all its VMs have left; `moved` are those that have just moved.
+
+    It was to move them off that host, or needed the consent of those who are there (C07).
+    """
+    is_of_host = event.to is not None or event.cause is Cause.LIVE_MIGRATION or event.consent is Consent.HOST
+    if event.phase is not Phase.SCHEDULED or event.host is None or not is_of_host:
         return []
     vms = (moved.get(name) or state.fleet.vms.get(name) for name in event.resources)
     if any(vm is not None and vm.host == event.host for vm in vms):

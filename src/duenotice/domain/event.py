@@ -44,6 +44,14 @@ class Cause(Enum):
     HOST_FAILURE = "host-failure"
 
 
+class Consent(Enum):
+    """Whose approval lets an event start before its notice is over (C05, C07)."""
+
+    SCOPE = "scope"
+    HOST = "host"
+    """Of every scope that has VMs on the host of the event: the hardware is shared."""
+
+
 class Source(Enum):
     """Who is behind an event (B09)."""
 
@@ -100,7 +108,8 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     `impact_ends` None on a started event means that a driver carries out the impact: `failed_attempts` counts its
     failed tries, `accepted` says that somebody outside has taken it on and will report. `claimed_by` is the node whose
     driver makes the present try, if there are several nodes (N12). `opening` is the span of its plan's window. `to` is
-    the host that its VMs move to; None: to another one than theirs, if they move at all.
+    the host that its VMs move to; None: to another one than theirs, if they move at all. With the `consent` of its host
+    it waits for the other events of its maintenance on that host (C07).
     """
 
     id: str
@@ -124,11 +133,17 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     claimed_by: str = ""
     opening: Opening | None = None
     to: str | None = None
+    consent: Consent = Consent.SCOPE
 
     @property
     def awaits_driver(self) -> bool:
         """Whether a driver still has to carry out its impact."""
         return self.phase is Phase.STARTED and self.impact_ends is None and not self.accepted
+
+    @property
+    def shares(self) -> str | None:
+        """The key of those that wait for each other's approval; None if nobody else has to approve (C07)."""
+        return f"host/{self.maintenance}/{self.host}" if self.consent is Consent.HOST else None
 
     @property
     def is_advice(self) -> bool:

@@ -1,22 +1,62 @@
-"""What makes events of a scope wait, counted as events change, so that it need not be searched (G01, S11)."""
+"""What makes events wait, kept as events change, so that it need not be searched (G01, S11, C07)."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
+from duenotice.clock import Instant
 from duenotice.domain.event import BY_USER, PLANNED, Event, EventType, Phase
 
 
+class Unapproved(NamedTuple):
+    """The last moment at which the notice ends of those on a host who have not approved, by both faces of time."""
+
+    at: datetime
+    steady: int
+
+
 class ScopeHolds(Struct, frozen=True, gc=False):
-    """For one scope: how many events of the platform hit each update domain now, and the deletes to come."""
+    """For one scope: how many events of the platform hit each update domain now, and the deletes to come.
+
+    Events that need the consent of a whole host wait for `others` too (C07).
+    """
 
     hits: tuple[tuple[int | None, int], ...] = ()
     unapproved_deletes: int = 0
     approved_deletes: int = 0
+    others: Unapproved | None = None
 
 
 NOTHING = ScopeHolds()
 
 Holds = dict[str, ScopeHolds]
-"""By scope; a scope in which nothing has to wait has no entry."""
+"""By scope, and by `Event.shares`; where nothing has to wait there is no entry."""
+
+
+def hold_of(holds: Holds, event: Event) -> ScopeHolds:
+    """All that may make an event wait."""
+    hold = holds.get(event.scope, NOTHING)
+    shared = None if (key := event.shares) is None else holds.get(key)
+    return hold if shared is None else structs.replace(hold, others=shared.others)
+
+
+def awaits_others(hold: ScopeHolds, now: Instant) -> bool:
+    """Whether somebody on its host has neither approved nor run out of notice (C07)."""
+    return hold.others is not None and (now.steady < hold.others.steady or now.at < hold.others.at)
+
+
+def consents(holds: Holds, key: str, waiting: Iterable[Event]) -> bool:
+    """These events of a host wait for each other; tells whether that goes on as before."""
+    silent = [event for event in waiting if not event.approved_by]
+    others = None
+    if silent:
+        others = Unapproved(max(event.not_before for event in silent), max(event.notice_ends for event in silent))
+    before = holds.pop(key, NOTHING)
+    if others is not None:
+        holds[key] = ScopeHolds(others=others)
+    return before.others == others
 
 
 def holds_domain(hold: ScopeHolds, event: Event) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from duenotice.domain import agenda, holds
-from duenotice.domain.event import Event
+from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.ids_by_key import IdsByKey
 from duenotice.domain.limits import size_of
@@ -22,6 +22,7 @@ def event_came(state: State, event: Event) -> None:
     """A new event is in its scope."""
     state.events[event.id] = event
     _put(state, event)
+    _consent(state, None, event)
     _recount(state, event.scope, None, event)
 
 
@@ -31,6 +32,7 @@ def event_changed(state: State, event: Event) -> None:
     if before.resources != event.resources:
         _take_off(state, event.id, set(before.resources).difference(event.resources))
         state.sizes[event.scope] += size_of(event) - size_of(before)
+    _consent(state, before, event)
     _recount(state, event.scope, before, event)
 
 
@@ -42,6 +44,7 @@ def event_went(state: State, event: Event) -> None:
     state.sizes[event.scope] -= size_of(event)
     if not state.sizes[event.scope]:
         del state.sizes[event.scope]
+    _consent(state, event, None)
     _recount(state, event.scope, event, None)
 
 
@@ -58,12 +61,34 @@ def _take_off(state: State, event_id: str, names: Iterable[str]) -> None:
         state.on.remove(name, event_id)
 
 
+def _waits_with(event: Event | None) -> str | None:
+    return None if event is None or event.phase is not Phase.SCHEDULED else event.shares
+
+
+def _waiting(state: State, key: str) -> list[Event]:
+    return [state.events[event_id] for event_id in state.consenting.of(key)]
+
+
+def _consent(state: State, before: Event | None, after: Event | None) -> None:
+    """Note who waits for whose approval on a host (C07); all of them are due at another time when that changes."""
+    old, new = _waits_with(before), _waits_with(after)
+    if before is not None and old is not None and old != new:
+        state.consenting.remove(old, before.id)
+    if after is not None and new is not None and old != new:
+        state.consenting.add(new, (after.id,))
+    for key in dict.fromkeys(key for key in (old, new) if key is not None):
+        waiting = _waiting(state, key)
+        if not holds.consents(state.holds, key, waiting):
+            for event in waiting:
+                agenda.put(state.agenda, event, holds.hold_of(state.holds, event))
+
+
 def _recount(state: State, scope: str, before: Event | None, after: Event | None) -> None:
     """Count an event, and put events on the agenda that may now go on or have to wait longer."""
     alike = holds.count(state.holds, scope, before, after)
     for event in [after] if alike else state.events_in(scope):
         if event is not None:
-            agenda.put(state.agenda, event, state.hold(scope))
+            agenda.put(state.agenda, event, holds.hold_of(state.holds, event))
     agenda.trim(state.agenda, state.events, state.holds)
 
 
@@ -141,11 +166,17 @@ def make_anew(state: State) -> None:
     """All that is kept about hosts, VMs and events in addition to themselves."""
     hosts_changed(state)
     state.told, state.on, state.sizes, state.holds = IdsByKey(), IdsByKey(), {}, {}
+    state.consenting, shared = IdsByKey(), dict[str, None]()
     state.residents = _residents(state.fleet.vms.values())
     for event in state.events.values():
         _put(state, event)
         holds.count(state.holds, event.scope, None, event)
-    due = ((agenda.due_at(event, state.hold(event.scope)), event.id) for event in state.events.values())
+        if (key := _waits_with(event)) is not None:
+            state.consenting.add(key, (event.id,))
+            shared[key] = None
+    for key in shared:
+        holds.consents(state.holds, key, _waiting(state, key))
+    due = ((agenda.due_at(event, holds.hold_of(state.holds, event)), event.id) for event in state.events.values())
     state.agenda = [(moment, event_id) for moment, event_id in due if moment is not None]
     heapq.heapify(state.agenda)
 

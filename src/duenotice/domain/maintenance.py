@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 
 from msgspec import Struct
 
-from duenotice.domain.event import MOST_RESOURCES, Cause, EventType
+from duenotice.domain.event import MOST_RESOURCES, Cause, Consent, EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.pieces import chunks, in_order
 from duenotice.domain.scope import scope_of
@@ -123,6 +123,7 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
     drains: str | None = None
     to: str | None = None
     tally: Tally | None = None
+    consent: Consent = Consent.SCOPE
 
     @property
     def present_span(self) -> WindowSpan | None:

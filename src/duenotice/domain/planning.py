@@ -9,7 +9,7 @@ from msgspec import structs
 from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.event import Cause, Consent, Event, EventType, Phase
 from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.ids import derived
 from duenotice.domain.limits import no_room, size_of
@@ -53,6 +53,11 @@ def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintena
             f"{MOST:,}.",
             hint="Fix these values. Leave at_once out for no limit.",
         )
+    if command.consent is Consent.HOST and command.at_once:
+        raise Refused(
+            "With the consent of a host all its VMs are hit together: at_once cannot limit that.",
+            hint="Leave at_once out, or choose the consent of scopes.",
+        )
     _check_words(state, command)
     steps = cut(find_vm(state, name) for name in _unique(command.vms))
     _refuse_held_sets(state, {step.lane for step in steps})
@@ -71,6 +76,7 @@ def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintena
         asked_at=now.at,
         drains=command.drains,
         to=command.to,
+        consent=command.consent,
     )
 
 
@@ -278,6 +284,8 @@ def _begun(state: State, progress: Progress, number: int, now: Instant, policy: 
     event = planned_event(state, vms, plan, event_id, now, policy)
     if plan.cause is Cause.LIVE_MIGRATION or plan.to:  # a VM that has left that host was already moved: once is enough
         event = event.with_(host=step.host, to=plan.to)
+    if plan.consent is Consent.HOST and step.host is not None:
+        event = event.with_(host=step.host, consent=Consent.HOST)
     left_out = set(step.resources).difference(event.resources)
     named = (name for name in step.resources if name in left_out)
     reasons = [f"No longer there: {', '.join(named)}."] if left_out else []
@@ -289,7 +297,8 @@ def _is_to_move(vm: Vm, step: Step, plan: Maintenance) -> bool:
     """Whether a VM is still where the plan has found it, and still away from where the plan brings it back to."""
     if plan.to is not None:
         return vm.away_from == plan.to and vm.host == step.host
-    return plan.cause is not Cause.LIVE_MIGRATION or step.host in (None, vm.host)
+    is_about_host = plan.cause is Cause.LIVE_MIGRATION or plan.consent is Consent.HOST
+    return not is_about_host or step.host in (None, vm.host)
 
 
 def _why_skipped(state: State, step: Step, there: list[Vm]) -> str:

@@ -2,7 +2,7 @@
 
 from duenotice.clock import Instant
 from duenotice.domain.event import Event
-from duenotice.domain.holds import holds_delete, holds_domain
+from duenotice.domain.holds import awaits_others, hold_of, holds_delete, holds_domain
 from duenotice.domain.lifecycle import Act, move
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -24,11 +24,13 @@ def notice_is_over(event: Event, now: Instant) -> bool:
 
 
 def held_back(state: State, event: Event, now: Instant, policy: Policy) -> bool:
-    """Whether something else of its scope has to come first.
+    """Whether something else of its scope has to come first, or somebody on its host has to approve (C07).
 
     An approved delete waits for the other deletes of its scope, as real scale sets do it, until its own time.
     """
-    hold = state.hold(event.scope)
+    hold = hold_of(state.holds, event)
+    if awaits_others(hold, now):
+        return True
     waits = policy.deletes_together and holds_delete(hold, event) and not notice_is_over(event, now)
     return waits or holds_domain(hold, event)
 

@@ -49,11 +49,12 @@ class State:
 
     Some of it is kept twice, so that nothing has to be searched for; `apply` keeps it in step with the rest:
     `agenda` when which event is due, `holds` what makes events of a scope wait, `told` the ids of the events of each
-    scope and `on` those on each VM, `sizes` the bytes that the events of a scope take, `under_way` the plan and the
-    step of an event, `lanes` the plans that hold a lane, `residents` how many VMs stand in each scope of a group.
-    `departures` and `answers` are queues: the oldest goes first. `sessions` are by digest and `reports` of hosts by
-    key, the oldest first. `failures` are those that nobody has dealt with. `followed` says that there ever was a token for a
-    follower. `at` and `steady` are when the last record was decided.
+    scope and `on` those on each VM, `consenting` the scheduled ones that wait for each other (C07), `sizes` the bytes
+    that the events of a scope take, `under_way` the plan and the step of an event, `lanes` the plans that hold a lane,
+    `residents` how many VMs stand in each scope of a group. `departures` and `answers` are queues: the oldest goes
+    first. `sessions` are by digest and `reports` of hosts by key, the oldest first. `failures` are those that nobody
+    has dealt with. `followed` says that there ever was a token for a follower. `at` and `steady` are when the last
+    record was decided.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class State:
         "agenda",
         "answers",
         "at",
+        "consenting",
         "departures",
         "events",
         "failures",
@@ -97,7 +99,7 @@ class State:
         self.fleet = Fleet()
         self.scopes: dict[str, Scope] = {}
         self.events: dict[str, Event] = {}
-        self.told, self.on = IdsByKey(), IdsByKey()
+        self.told, self.on, self.consenting = IdsByKey(), IdsByKey(), IdsByKey()
         self.sizes: dict[str, int] = {}
         self.holds: Holds = {}
         self.agenda: Agenda = []
@@ -140,6 +142,7 @@ class State:
         copy.scopes, copy.events, copy.failures = self.scopes.copy(), self.events.copy(), self.failures.copy()
         copy.forgotten, copy.floor, copy.lifted_at = self.forgotten, self.floor, self.lifted_at
         copy.told, copy.on, copy.sizes = self.told.copy(), self.on.copy(), self.sizes.copy()
+        copy.consenting = self.consenting.copy()
         copy.holds, copy.under_way = self.holds.copy(), self.under_way.copy()
         copy.plans = {plan_id: progress.copy() for plan_id, progress in self.plans.items()}
         copy.lanes, copy.residents = self.lanes.copy(), self.residents.copy()

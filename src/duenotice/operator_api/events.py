@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from duenotice.bounds import NAMES
 from duenotice.domain import commands as c
-from duenotice.domain.approval import open_failure
+from duenotice.domain.approval import awaited, open_failure
 from duenotice.domain.event import Event
 from duenotice.domain.token import Role
 from duenotice.errors import Malformed
@@ -72,7 +72,7 @@ class Events(Resource):
     async def show(self, request: Request) -> Response:
         """One event."""
         event, now = await self._find(request), self._engine.clock.now()
-        return await self._written(lambda: from_domain.event(event, now))
+        return await self._looked(lambda state: from_domain.event(event, now, awaited(state, event, now)))
 
     async def approve(self, request: Request) -> Response:
         """Approve one; the answer is the event as it is then."""

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from duenotice.bounds import NAMES
 from duenotice.clock import Instant, micros, monotonic
 from duenotice.domain import commands as c
+from duenotice.domain.approval import awaited_by
 from duenotice.domain.maintenance import Status
 from duenotice.domain.planning import planned
 from duenotice.domain.policy import Policy
@@ -74,7 +75,7 @@ class Planning(Resource):
         return await self._done(request, command, lambda state, _: Reply(self._told(state, plan_id), 201, location))
 
     def _told(self, state: State, plan_id: str) -> o.Maintenance:
-        return _told(state.plans[plan_id], self._engine.clock.now().at)
+        return _told(state, state.plans[plan_id], self._engine.clock.now())
 
 
 class Maintenances(Planning):
@@ -110,12 +111,12 @@ class Maintenances(Planning):
         if status is not None and status not in o.MAINTENANCE_STATUSES:
             known = ", ".join(o.MAINTENANCE_STATUSES)
             raise Malformed(f"{status[:40]!r} is not a status.", hint=f"Use one of {known}.")
-        paging, at = Paging.of(request), self._engine.clock.now().at
+        paging, now = Paging.of(request), self._engine.clock.now()
 
         def look(state: State) -> o.Page[o.Maintenance]:
             numbered = enumerate(state.plans.values())
             plans = (item for item in numbered if status in (None, item[1].plan.status.value))
-            return paging.page(plans, lambda item: f"{item[0]:09d}", lambda item: _told(item[1], at))
+            return paging.page(plans, lambda item: f"{item[0]:09d}", lambda item: _told(state, item[1], now))
 
         return await self._looked(look)
 
@@ -219,8 +220,8 @@ def _without_notice(step: PlannedStep) -> bool:
     return step.silent or step.starts_at - step.scheduled_at <= _AT_ONCE
 
 
-def _told(progress: Progress, at: datetime) -> o.Maintenance:
-    return from_domain.maintenance(progress.plan, progress.tally(), at)
+def _told(state: State, progress: Progress, now: Instant) -> o.Maintenance:
+    return from_domain.maintenance(progress.plan, progress.tally(), now.at, awaited_by(state, progress.plan, now))
 
 
 def _preview(command: c.StartMaintenance, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> PlanAhead:
@@ -250,4 +251,5 @@ def _command(
         window=window,
         title=asked.title,
         author=author,
+        consent=to_domain.parse_consent(asked.consent),
     )

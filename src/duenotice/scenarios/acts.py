@@ -9,7 +9,15 @@ from duenotice.errors import Refused
 from duenotice.scenarios.casting import OPEN, Pick
 from duenotice.scenarios.kinds import RoleName
 from duenotice.scenarios.scenario import ScenarioStep
-from duenotice.wire.operator import CAUSES_TO_GIVE, LIVE_PHASES, Event, Maintenance, MaintenanceRequest, Raised
+from duenotice.wire.operator import (
+    CAUSES_TO_GIVE,
+    CONSENTS,
+    LIVE_PHASES,
+    Event,
+    Maintenance,
+    MaintenanceRequest,
+    Raised,
+)
 from duenotice.wire.times import format_iso
 
 
@@ -139,6 +147,7 @@ def _maintain(stage: Stage, step: ScenarioStep) -> str:
         failures_allowed=given.get("failures_allowed", 0),
         description=given.get("description"),
         cause=given.get("cause", CAUSES_TO_GIVE[0]),
+        consent=given.get("consent", CONSENTS[0]),
     )
     return _plan(stage, step, stage.client.begin_maintenance(plan))
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from duenotice.scenarios import kinds as k
 from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.operator.words import CONSENTS
 
 FAULTS = (
     *("400", "404", "410", "429", "500", "503"),
@@ -61,7 +62,14 @@ VERBS: dict[str, Verb] = {
     "maintenance": Verb(
         k.one_of("Freeze", "Reboot", "Redeploy"),
         "begin a maintenance of sets, hosts or VMs",
-        {"on": k.players, **_STEPS, "failures_allowed": k.number, "description": k.text, "cause": _CAUSE},
+        {
+            "on": k.players,
+            **_STEPS,
+            "failures_allowed": k.number,
+            "description": k.text,
+            "cause": _CAUSE,
+            "consent": k.one_of(*CONSENTS),
+        },
         ("on",),
         "maintenance",
     ),
@@ -106,6 +114,7 @@ _WORDS = {
     "at_once": "{} at once",
     "failures_allowed": "{} failures allowed",
     "cause": "by {}",
+    "consent": "with the consent of each {}",
     "risk": "at {} risk",
     "answer": "answering {}",
     "within": "within {}",

@@ -30,6 +30,9 @@ def event(**fields: Any) -> Event:
         "approved_by": None,
         "started_at": None,
         "ends_at": None,
+        "consent": "scope",
+        "awaited": (),
+        "awaited_in_all": 0,
     }
     return Event(**usual | fields)
 

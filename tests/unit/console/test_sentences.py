@@ -16,6 +16,7 @@ EVENT: dict[str, Any] = {
     "id": ID, "type": "Reboot", "phase": "scheduled", "scope": "set/web", "resources": ["web-0", "web-1"],
     "update_domain": 0, "cause": "maintenance", "source": "Platform", "description": "", "duration": -1,
     "not_before": "2026-03-01T12:15:00Z", "approved_by": None, "started_at": None, "ends_at": None,
+    "consent": "scope", "awaited": [], "awaited_in_all": 0,
 }  # fmt: skip
 
 

@@ -304,6 +304,35 @@ class TestEvict:
         refused(state, EvictVm(id_of(2), "spot"), Conflict, "under way")
 
 
+class TestAdvice:
+    """2024-07-09: a spot VM is advised to move, where the service has the setting."""
+
+    ADVICE = EventType.SPOT_REBALANCE_RECOMMENDATION
+
+    @pytest.mark.parametrize("names", [("spot",), ("batch_101",)])
+    def test_a_spot_vm_gets_it_once(self, names: tuple[str, ...]) -> None:
+        state, policy = listening(), Policy(spot_rebalance=True)
+        (raised,) = do(state, ScheduleEvent(id_of(1), self.ADVICE, names), policy=policy)
+        assert isinstance(raised, EventRaised)
+        told = raised.event
+        assert (told.cause, told.approved_by, told.not_before) == (Cause.REBALANCE, "", NOW.at + timedelta(seconds=30))
+        with pytest.raises(Conflict, match="under way"):
+            do(state, ScheduleEvent(id_of(2), self.ADVICE, names), policy=policy)
+
+    def test_no_other_vm_gets_it_and_none_without_the_setting(self) -> None:
+        with pytest.raises(Refused, match="not a spot VM"):
+            do(listening(), ScheduleEvent(id_of(1), self.ADVICE, ("alone",)), policy=Policy(spot_rebalance=True))
+        assert "--spot-rebalance" in refused(
+            listening(), ScheduleEvent(id_of(1), self.ADVICE, ("spot",)), Refused, "advice"
+        )
+
+    def test_it_is_not_approved_because_nobody_listens(self) -> None:
+        """Nothing would go ahead by that."""
+        state = state_of()
+        do(state, ScheduleEvent(id_of(1), self.ADVICE, ("spot",)), policy=Policy(spot_rebalance=True))
+        assert state.events[id_of(1)].approved_by == ""
+
+
 def test_every_event_raised_lies_in_one_update_domain_of_one_scope() -> None:
     """Resources of an event lie in one update domain (S10)."""
     state = listening()

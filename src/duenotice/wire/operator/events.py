@@ -10,6 +10,7 @@ from duenotice.wire.operator.words import (
     AnswerBody,
     CauseName,
     CauseToGive,
+    ConsentName,
     Count,
     EventState,
     Moment,
@@ -33,7 +34,11 @@ Description = Annotated[str, described(maxLength=LONGEST_DESCRIPTION)]
 
 
 class Event(AnswerBody, frozen=True):
-    """A live event; `duration` in seconds, -1 when unknown."""
+    """A live event; `duration` in seconds, -1 when unknown.
+
+    With the `consent` of its host it waits until all scopes there have approved, or run out of notice: an answer about
+    one event names the first that are `awaited`, of `awaited_in_all`.
+    """
 
     id: str
     type: TypeName
@@ -49,6 +54,9 @@ class Event(AnswerBody, frozen=True):
     approved_by: str | None
     started_at: Moment | None
     ends_at: Moment | None
+    consent: ConsentName
+    awaited: tuple[str, ...]
+    awaited_in_all: Count
 
 
 class Raised(AnswerBody, frozen=True, omit_defaults=True):

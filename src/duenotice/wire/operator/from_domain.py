@@ -52,7 +52,11 @@ def _with(base: msgspec.Struct, kind: type[S], **more: object) -> S:
     return kind(**(msgspec.structs.asdict(base) | more))
 
 
-def event(event: e.Event, now: Instant | None = None) -> Event:
+MOST_AWAITED = 20
+"""Scopes that are named."""
+
+
+def event(event: e.Event, now: Instant | None = None, awaited: Sequence[str] = ()) -> Event:
     """One event; give `now` for a live event, because time may have stood still (S25)."""
     return Event(
         id=event.id,
@@ -69,6 +73,9 @@ def event(event: e.Event, now: Instant | None = None) -> Event:
         approved_by=event.approved_by or None,
         started_at=_maybe(event.started_at),
         ends_at=_ends_at(event, now),
+        consent=event.consent.value,
+        awaited=tuple(awaited[:MOST_AWAITED]),
+        awaited_in_all=len(awaited),
     )
 
 
@@ -258,7 +265,9 @@ def _set_aside(given_up: u.SetAside) -> SetAside:
     return SetAside(given_up.position, given_up.event_id, whole_second(given_up.at), given_up.reason)
 
 
-def maintenance(plan: m.Maintenance, tally: m.Tally, at: datetime | None = None) -> Maintenance:
+def maintenance(
+    plan: m.Maintenance, tally: m.Tally, at: datetime | None = None, awaited: Sequence[str] = ()
+) -> Maintenance:
     """A plan without its steps; spans are in seconds outside. `at` is the time of day: for what it waits until."""
     span = plan.present_span
     waits_until = None if at is None else windowed.waits_until(plan, at)
@@ -285,6 +294,9 @@ def maintenance(plan: m.Maintenance, tally: m.Tally, at: datetime | None = None)
         window_begins=_second(None if span is None else span.begins),
         window_ends=_second(None if span is None else span.ends),
         waits_until=_second(waits_until),
+        consent=plan.consent.value,
+        awaited=tuple(awaited[:MOST_AWAITED]),
+        awaited_in_all=len(awaited),
     )
 
 

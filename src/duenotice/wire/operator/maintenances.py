@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from duenotice.domain.event import Cause
+from duenotice.domain.event import Cause, Consent
 from duenotice.wire.operator.events import Description, MomentToGive
 from duenotice.wire.operator.words import (
     AnswerBody,
     CauseName,
     CauseToGive,
+    ConsentName,
     Count,
     CountToGive,
     MaintenanceStatus,
@@ -67,7 +68,8 @@ class Maintenance(AnswerBody, frozen=True):
 
     `lanes` names the first of `lanes_in_all`. The steps of a large plan that is over are not kept for ever: then
     `steps_kept` is false. `window` is as it was asked for, with the span of it that is on or comes next. With
-    `waits_until` no step hits before that moment. Old plans do not know who has asked for them, and when.
+    `waits_until` no step hits before that moment. Old plans do not know who has asked for them, and when. With the
+    `consent` of hosts, `awaited` names the first scopes, of `awaited_in_all`, that others of their host wait for.
     """
 
     id: str
@@ -92,12 +94,16 @@ class Maintenance(AnswerBody, frozen=True):
     window_begins: Moment | None = None
     window_ends: Moment | None = None
     waits_until: Moment | None = None
+    consent: ConsentName = Consent.SCOPE.value
+    awaited: tuple[str, ...] = ()
+    awaited_in_all: Count = 0
 
 
 class MaintenanceRequest(RequestBody, frozen=True):
     """The body of a request for a maintenance; `on` names what: `set=web`, `vm=db-0`, `zone=1`, `tag=role=db`.
 
-    Steps hit only after the planned `start` and inside the `window`; VMs are told before it.
+    Steps hit only after the planned `start` and inside the `window`; VMs are told before it. With the `consent` of a
+    `host` no VM of a host is hit before all scopes on it have approved, or run out of notice.
     """
 
     on: Annotated[tuple[Selector, ...], described(minItems=1)]
@@ -110,6 +116,7 @@ class MaintenanceRequest(RequestBody, frozen=True):
     title: Description = ""
     start: MomentToGive | None = None
     window: WindowText = ""
+    consent: ConsentName = Consent.SCOPE.value
 
 
 class TurnRequest(RequestBody, frozen=True):

@@ -55,6 +55,9 @@ def test_a_scheduled_event_is_shown_whole() -> None:
         "approved_by": None,
         "started_at": None,
         "ends_at": None,
+        "consent": "scope",
+        "awaited": (),
+        "awaited_in_all": 0,
     }
 
 

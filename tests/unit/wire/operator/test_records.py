@@ -24,7 +24,7 @@ EVENT = Event("E-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 
 SHOWN = (
     '{"id":"E-1","type":"Reboot","phase":"scheduled","scope":"set/web","resources":["web-0"],"update_domain":3,'
     '"cause":"user","source":"User","description":"Words","duration":-1,"not_before":"2026-03-01T12:00:00Z",'
-    '"approved_by":null,"started_at":null,"ends_at":null}'
+    '"approved_by":null,"started_at":null,"ends_at":null,"consent":"scope","awaited":[],"awaited_in_all":0}'
 )
 PLAN = Maintenance(
     "P-1", EventType.REBOOT, Cause.MAINTENANCE, (Step("set/web", 0, "set/web", ("web-0",)),), settle=300 * MICROS
@@ -35,7 +35,7 @@ PLAN_SHOWN = (
     '"progress":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},'
     '"vms":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},"lanes":["set/web"],"lanes_in_all":1,'
     '"steps_kept":true,"title":"","author":"","asked_at":null,"over_at":null,"window":"",'
-    '"window_begins":null,"window_ends":null,"waits_until":null}'
+    '"window_begins":null,"window_ends":null,"waits_until":null,"consent":"scope","awaited":[],"awaited_in_all":0}'
 )
 TOKEN = Token("T-1", "ann", Role.VIEWER, "digest", NOON)
 SUBSCRIPTION = Subscription(
