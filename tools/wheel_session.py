@@ -225,7 +225,7 @@ def every(env: Environment) -> None:
     holds(f"installs {len(found)} packages", {"psycopg", "cryptography", "pytest", "apsw"} <= found, found)
     lines = env.run("duenotice", "doctor", "--metadata", "http://127.0.0.1:9").out.splitlines()
     extras = [line for line in lines if re.match(r"\S+ +extra ", line)]
-    there = sum(line.startswith("ok") for line in extras) == 4  # not libvirt, which has no wheel
+    there = sum(line.startswith("ok") for line in extras) == 5  # not libvirt, which has no wheel
     holds("duenotice doctor finds all extras", there, lines)
     server(env, "--azure-listen", "127.0.0.1:0")
 

@@ -1,5 +1,6 @@
 """What files need to survive power loss, beyond what Python does by itself; and files that only we may read."""
 
+import errno
 import fcntl
 import os
 import stat
@@ -54,6 +55,18 @@ def _others(found: os.stat_result) -> int:
 
 def _told(found: os.stat_result) -> str:
     return f"user {found.st_uid}, mode {stat.S_IMODE(found.st_mode):04o}"
+
+
+def read_whole(path: Path, longest: int = -1) -> bytes:
+    """What is in a file. Anything else is an OSError: a pipe would be waited for for ever."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "It is not a regular file", str(path))
+        with os.fdopen(file, "rb", closefd=False) as opened:
+            return opened.read(longest)
+    finally:
+        os.close(file)
 
 
 def sync_directory(directory: Path) -> None:

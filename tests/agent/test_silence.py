@@ -245,6 +245,7 @@ ODD_FILES = {
     "vm-name": ["null", "\x00"],
     f"{NAME}.new": ["", "{", "\x00"],
     "agent.sock": ["", "null"],
+    "run-0123456789abcdef": ["drain\xff", "drain\n/sys/fs/cgroup"],
 }
 
 
@@ -255,7 +256,7 @@ def test_whatever_a_file_of_the_state_directory_holds_the_agent_does_its_work(
     """None of them is the ledger: it says what is odd and goes on."""
     with Service(shown()) as service, machine(service, tmp_path, name="") as agent:
         agent.state.mkdir(mode=0o700)
-        (agent.state / name).write_text(held)
+        (agent.state / name).write_bytes(held.encode("latin-1"))
         agent.start()
         agent.until(lambda: "approved" in agent.whats)
         assert agent.deaths == 0 and set(problems(agent)) == ({"file"} if name == "drill.json" else set())

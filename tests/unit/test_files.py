@@ -1,11 +1,12 @@
 """What survives power loss: the names in a directory are synced, and nothing stays open."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from duenotice.files import make_directory, sync_directory
+from duenotice.files import make_directory, read_whole, sync_directory
 
 OPEN = Path("/proc/self/fd")
 
@@ -36,3 +37,13 @@ def test_a_new_directory_is_synced_into_each_that_it_needs(tmp_path: Path, monke
     assert (tmp_path / "var" / "data").stat().st_mode & 0o777 == 0o700
     make_directory(tmp_path / "var" / "data")
     assert len(synced) == 2
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A pipe that nobody writes to would keep its reader for ever."""
+    make(tmp_path / "it")
+    before = len(list(OPEN.iterdir()))
+    with pytest.raises(OSError, match="not a regular file"):
+        read_whole(tmp_path / "it")
+    assert len(list(OPEN.iterdir())) == before

@@ -204,8 +204,10 @@ class Agent:
 
     def _unseen_problems(self) -> Iterator[Problem]:
         for (event_id, handler), why in self._unseen.items():
-            case = self.recorder.cases.get(event_id)
-            if case is not None and not case.returning and case.works[handler].state == "prepared":
+            case, spec = self.recorder.cases.get(event_id), self.config.specs.get(handler)
+            if case is None or case.returning or spec is None or not spec.looks:
+                continue
+            if case.works[handler].state == "prepared":
                 what = f"{case.event.type} {event_id[:8]}: whether {handler} is still prepared is not known: {why}"
                 yield Problem("failed", what, "Look at what it asks; it is asked again.", event_id, handler)
 

@@ -22,6 +22,7 @@ from duenotice.agent.ledger import read_cases, read_ledger
 from duenotice.agent.plan import PlanView, is_ready
 from duenotice.clock import LAST_MOMENT, later, monotonic
 from duenotice.errors import Malformed, Unavailable, reason
+from duenotice.files import read_whole
 from duenotice.wire.seen_document import SeenEvent
 
 NAME = "drill.json"
@@ -89,7 +90,7 @@ def current(directory: Path, cases: Cases) -> Drill | None:
     """The drill that was asked for; one that is over is removed. Whatever the file holds, it is a drill or an error."""
     file = directory / NAME
     try:
-        drill = decode(file.read_bytes())
+        drill = decode(read_whole(file))
     except FileNotFoundError:
         return None
     except (OSError, Malformed) as error:

@@ -21,7 +21,7 @@ import msgspec
 
 from duenotice.agent.cases import Cases, LedgerRecord, apply, forget_old, snapshot
 from duenotice.errors import Conflict, Damaged, Misconfigured
-from duenotice.files import make_directory, sync_directory
+from duenotice.files import make_directory, read_whole, sync_directory
 
 NAME = "agent.ledger"
 COMPACT_ABOVE = 256 * 1024
@@ -224,7 +224,7 @@ def encode(record: LedgerRecord) -> bytes:
 def read_ledger(path: Path) -> LedgerRead:
     """All whole lines of a file; anybody may read, also while the agent writes."""
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
     except FileNotFoundError:
         return LedgerRead([], 0)
     except OSError as error:

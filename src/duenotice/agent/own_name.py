@@ -16,7 +16,7 @@ from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
 from duenotice.errors import Malformed
-from duenotice.files import sync_directory
+from duenotice.files import read_whole, sync_directory
 
 NAME_FILE = "vm-name"
 LONGEST = 1024
@@ -90,7 +90,7 @@ class OwnName:
     def _read(self) -> str:
         """The name of the last run. One damaged byte makes another name, or none."""
         try:
-            name = self._file.read_bytes().decode()
+            name = read_whole(self._file).decode()
             if not _is_name(name):
                 raise ValueError("it holds no name")
         except FileNotFoundError:

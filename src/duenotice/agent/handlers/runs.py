@@ -7,6 +7,7 @@ control group, and by a variable that its processes have in their environment.
 
 import asyncio
 import os
+import re
 import secrets
 import signal
 from contextlib import suppress
@@ -17,6 +18,7 @@ from duenotice.agent.handlers import supervisor
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.trust import require_trusted_files
 from duenotice.clock import monotonic
+from duenotice.files import read_whole
 
 MARK = "DUENOTICE_RUN"
 PREFIX = "run-"
@@ -25,6 +27,8 @@ PAUSE = 0.05
 AT_START = 10.0
 """Seconds that a start waits for the last agent's programs; kill -9 takes milliseconds, and a hung disk for ever."""
 _SHOWN = 5
+_LONGEST = 4096
+_NAME = re.compile(r"[\w.-]*", re.ASCII)
 
 
 class Run(NamedTuple):
@@ -72,7 +76,8 @@ class Runs:
         """Nothing of it is left that must end."""
         self.left.pop(run.name, None)
         if self._folder is not None:
-            self._file(run.name).unlink(missing_ok=True)
+            with suppress(OSError):  # a disk that is read-only now: the next agent finds that nothing of it is alive
+                self._file(run.name).unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path:
         assert self._folder is not None
@@ -83,9 +88,9 @@ class Runs:
         self.left[run.name] = run
 
     async def end_left(self, timeout: float, handler: str | None = None) -> None:
-        """Kill what is left of earlier runs (of one handler), and wait until it is gone."""
+        """Kill what is left of earlier runs (of one handler, or nobody knows of which), and wait until it is gone."""
         end = monotonic() + timeout
-        while runs := [run for run in self.left.values() if handler in (None, run.handler)]:
+        while runs := [run for run in self.left.values() if handler is None or run.handler in (handler, "")]:
             alive = await asyncio.to_thread(_end, runs)
             for run in runs:
                 if not alive[run.name]:
@@ -118,9 +123,14 @@ def divisible_group() -> str:
 
 
 def _read(path: Path) -> Run:
-    """A file that a full disk has left empty still has its name."""
-    handler, group, *_ = [*path.read_text().splitlines(), "", ""]
-    return Run(path.name.removeprefix(PREFIX), handler, group)
+    """A file that holds nonsense, or that a full disk has left empty, still has its name."""
+    name, said = path.name.removeprefix(PREFIX), b""
+    with suppress(OSError):
+        said = read_whole(path, _LONGEST)
+    handler, group, *_ = [*said.decode(errors="replace").split("\n"), "", ""]
+    if Path(group).name != f"hook-{name}":  # all in it would be killed
+        group = ""
+    return Run(name, handler if _NAME.fullmatch(handler) else "", group)
 
 
 def _end(runs: list[Run]) -> dict[str, list[str]]:
