@@ -379,8 +379,9 @@ class S10:
 
 
 class S11:
-    """Of one availability set at most one update domain is under maintenance at a time. (A failure asks nobody, and
-    what a user does to a VM of theirs is no maintenance.)"""
+    """Of one availability set at most one update domain is under maintenance at a time; or one fault domain, of work
+    without a reboot that goes by those. (A failure asks nobody, and what a user does to a VM of theirs is no
+    maintenance.)"""
 
     def __init__(self) -> None:
         self._world = World()
@@ -396,6 +397,8 @@ class S11:
         match transition:
             case t.EventRaised(event) | t.EventMoved(event) | t.EventNarrowed(event):
                 self._domains[event.id] = _home(self._world, event)
+                if event.fault_domain is not None:
+                    self._domains[event.id] = self._by_fault_domain(event)
                 if event.id in self._hit:
                     self._hit[event.id] = self._domains[event.id]
             case t.EventStarted(event) if event.cause in PLANNED:
@@ -404,6 +407,11 @@ class S11:
                 assert not both, f"{event.id} hits update domain {domain} of {scope} while {both} is under maintenance"
             case t.EventCompleted(event_id) | t.EventFailed(event_id):
                 self._hit.pop(event_id, None)
+
+    def _by_fault_domain(self, event: Event) -> tuple[str, int]:
+        """A Freeze may go by fault domain instead (G01); ~ of it, so that it is no update domain."""
+        assert event.type is EventType.FREEZE, f"{event.id} is a {event.type.value}, and goes by fault domain"
+        return event.scope, ~(event.fault_domain or 0)
 
 
 class S16:

@@ -142,6 +142,8 @@ def plan(world: "World", dice: Random) -> bool | None:
         "failures_allowed": dice.choice((0, 0, 1)),
         "description": mark,
     }
+    if body["type"] == "Freeze" and dice.random() < 0.3:
+        body["by"] = "fault-domain"
     if body["at_once"] == 0 and dice.random() < 0.4:
         body["consent"] = "host"
     if dice.random() < 0.3:

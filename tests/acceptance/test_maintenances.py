@@ -134,3 +134,56 @@ def test_a_second_maintenance_on_the_same_set_is_refused(node: Node) -> None:
     listening(node).operate("/v1/maintenances", PLAN)
     assert node.operator("POST", "/v1/maintenances", PLAN | {"on": ["vm=web-4"]}).status == 409
     assert node.operator("POST", "/v1/maintenances", PLAN | {"on": ["vm=db-0"]}).status == 201
+
+
+FAULT_DOMAINS = """
+[[availability_sets]]
+name = "web"
+update_domains = 4
+fault_domains = 2
+vms = [
+  { name = "w-0", address = "127.0.62.1" },
+  { name = "w-1", address = "127.0.62.2" },
+  { name = "w-2", address = "127.0.62.3" },
+  { name = "w-3", address = "127.0.62.4" },
+]
+"""
+
+
+def hit_now(node: Node) -> list[str]:
+    """The VMs that the set reads as Started."""
+    return sorted(vm for event in node.events("w-0") if event["EventStatus"] == "Started" for vm in event["Resources"])
+
+
+def test_G01_work_without_a_reboot_may_go_by_fault_domain() -> None:
+    """With `by` a Freeze takes all of a fault domain at once, then the next; an event still names one update domain."""
+    with Node(FAULT_DOMAINS) as node:
+        node.enable("w-0")
+        plan = node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Freeze", "by": "fault-domain"})
+        assert [event["Resources"] for event in node.events("w-0")] == [["w-0"], ["w-2"]]
+        node.advance("15m2s")
+        assert (hit_now(node), plan["by"]) == (["w-0", "w-2"], "fault-domain")
+        node.advance("10m")
+        node.advance("15m2s")
+        assert hit_now(node) == ["w-1", "w-3"]
+
+
+def test_G01_a_reboot_does_not_go_by_fault_domain() -> None:
+    """It is refused, with what to do."""
+    with Node(FAULT_DOMAINS) as node:
+        refused = node.refusal("/v1/maintenances", {"on": ["set=web"], "type": "Reboot", "by": "fault-domain"})
+        assert refused == (422, "Only work without a reboot goes by fault domain.")
+
+
+def test_G01_reboots_leave_half_an_hour_between_domains_where_asked() -> None:
+    """`settle` counts from the end of a domain: the next is announced no earlier, and hit after its notice."""
+    with Node(FAULT_DOMAINS) as node:
+        node.enable("w-0")
+        node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Reboot", "settle": "30m"})
+        node.approve("w-0", node.event("w-0")["EventId"])
+        node.advance("10m")
+        assert node.events("w-0") == []
+        node.advance("29m59s")
+        assert node.events("w-0") == []
+        node.advance("2s")
+        assert node.event("w-0")["Resources"] == ["w-1"]

@@ -51,6 +51,7 @@ class MaintenanceOptions(TypedDict):
     start: datetime | None
     window: str
     consent: str
+    by: str
 
 
 WINDOW = click.option(
@@ -97,6 +98,12 @@ def list_plans(session: Session) -> None:
     type=click.Choice(["maintenance", "live-migration"]),
     default="maintenance",
     help="Why the VMs are hit.  [default: maintenance]",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["update-domain", "fault-domain"]),
+    default="update-domain",
+    help="Which domains of a set go one at a time; work without a reboot may go by fault domain.",
 )
 @click.option(
     "--consent",

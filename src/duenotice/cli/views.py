@@ -150,6 +150,7 @@ MAINTENANCES = TableView(
         TableColumn("OVER", "over_at", "when"),
         TableColumn("WINDOW", "window", "prose"),
         TableColumn("WAITS UNTIL", "waits_until", "when"),
+        TableColumn("BY", "by"),
         TableColumn("CONSENT OF", "consent"),
         TableColumn("AWAITED", "awaited", "list"),
         TableColumn("AWAITED IN ALL", "awaited_in_all"),

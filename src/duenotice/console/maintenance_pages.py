@@ -34,11 +34,13 @@ FORWARD: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {
 """Those that can be given a new window."""
 
 TYPES = ("Reboot", "Freeze", "Redeploy")
+ORDERS = (("update-domain", "update domain"), ("fault-domain", "fault domain (Freeze only)"))
 CONSENTS = (("scope", "its own scope"), ("host", "all scopes on its host"))
 CAUSES = (("maintenance", "host maintenance"), ("live-migration", "live migration"))
 DEFAULTS = {
     "on": "", "type": TYPES[0], "cause": CAUSES[0][0], "settle": "5m", "at_once": "0", "failures_allowed": "0",
     "description": "", "start": "", "window": "", "consent": CONSENTS[0][0],
+    "by": ORDERS[0][0],
 }  # fmt: skip
 MOST_TARGETS = 500
 MOST_PLANS = 200
@@ -173,6 +175,7 @@ async def _form(
         "types": TYPES,
         "causes": CAUSES,
         "consents": CONSENTS,
+        "orders": ORDERS,
         "given": given,
         "refused": problem,
         "question": question,
@@ -194,12 +197,13 @@ def _asked(given: Mapping[str, str]) -> MaintenanceRequest:
         start=_start(given["start"].strip()),
         window=given["window"].strip(),
         consent=asked["consent"],
+        by=asked["by"],
     )
 
 
 _USUAL = {
     "type": "", "settle": "0s", "at_once": "0", "failures_allowed": "0", "cause": CAUSES[0][0],
-    "consent": CONSENTS[0][0],
+    "consent": CONSENTS[0][0], "by": ORDERS[0][0],
 }  # fmt: skip
 
 

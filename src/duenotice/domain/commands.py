@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from duenotice.clock import Mark
-from duenotice.domain.event import Cause, Consent, EventType
+from duenotice.domain.event import By, Cause, Consent, EventType
 from duenotice.domain.fleet import Declaration, EventsPolicy
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
@@ -247,7 +247,7 @@ class StartMaintenance(Command, frozen=True):
 
     Steps hit only inside the `window`, if there is one. `drains` is the host that it empties. With `to` it brings VMs
     back to that host, but only those that were moved away from it. With the `consent` of hosts no VM of a host is hit
-    before all scopes on it have approved, or run out of notice (C07).
+    before all scopes on it have approved, or run out of notice (C07). Work without a reboot may go `by` fault domain.
     """
 
     maintenance_id: str
@@ -264,6 +264,7 @@ class StartMaintenance(Command, frozen=True):
     drains: str | None = None
     to: str | None = None
     consent: Consent = Consent.SCOPE
+    by: By = By.UPDATE_DOMAIN
 
 
 class PauseMaintenance(Command, frozen=True):

@@ -44,6 +44,13 @@ class Cause(Enum):
     HOST_FAILURE = "host-failure"
 
 
+class By(Enum):
+    """Which domains of a set a maintenance takes one at a time (G01)."""
+
+    UPDATE_DOMAIN = "update-domain"
+    FAULT_DOMAIN = "fault-domain"
+
+
 class Consent(Enum):
     """Whose approval lets an event start before its notice is over (C05, C07)."""
 
@@ -109,7 +116,8 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     failed tries, `accepted` says that somebody outside has taken it on and will report. `claimed_by` is the node whose
     driver makes the present try, if there are several nodes (N12). `opening` is the span of its plan's window. `to` is
     the host that its VMs move to; None: to another one than theirs, if they move at all. With the `consent` of its host
-    it waits for the other events of its maintenance on that host (C07).
+    it waits for the other events of its maintenance on that host (C07). `fault_domain` is there if its maintenance goes
+    by those (G01).
     """
 
     id: str
@@ -134,11 +142,17 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     opening: Opening | None = None
     to: str | None = None
     consent: Consent = Consent.SCOPE
+    fault_domain: int | None = None
 
     @property
     def awaits_driver(self) -> bool:
         """Whether a driver still has to carry out its impact."""
         return self.phase is Phase.STARTED and self.impact_ends is None and not self.accepted
+
+    @property
+    def domain(self) -> int | None:
+        """Of which one is hit at a time (S11): its update domain, or ~ of its fault domain where they go by those."""
+        return self.update_domain if self.fault_domain is None else ~self.fault_domain
 
     @property
     def shares(self) -> str | None:

@@ -18,7 +18,7 @@ class Unapproved(NamedTuple):
 
 
 class ScopeHolds(Struct, frozen=True, gc=False):
-    """For one scope: how many events of the platform hit each update domain now, and the deletes to come.
+    """For one scope: how many events of the platform hit each domain now, and the deletes to come.
 
     Events that need the consent of a whole host wait for `others` too (C07).
     """
@@ -60,10 +60,10 @@ def consents(holds: Holds, key: str, waiting: Iterable[Event]) -> bool:
 
 
 def holds_domain(hold: ScopeHolds, event: Event) -> bool:
-    """Whether another update domain of its scope is being hit by the platform right now (G01, S11)."""
+    """Whether another domain of its scope is being hit by the platform right now (G01, S11)."""
     if not hold.hits or event.update_domain is None or event.cause not in PLANNED:
         return False
-    return any(domain != event.update_domain for domain, _ in hold.hits)
+    return any(domain != event.domain for domain, _ in hold.hits)
 
 
 def holds_delete(hold: ScopeHolds, event: Event) -> bool:
@@ -97,7 +97,7 @@ def _with(hold: ScopeHolds, event: Event | None, number: int) -> ScopeHolds:
     if event is None:
         return hold
     if event.phase is Phase.STARTED:
-        return hold if event.cause in BY_USER else _with_hit(hold, event.update_domain, number)
+        return hold if event.cause in BY_USER else _with_hit(hold, event.domain, number)
     if event.type is not EventType.TERMINATE:
         return hold
     if event.approved_by:

@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 
 from msgspec import Struct
 
-from duenotice.domain.event import MOST_RESOURCES, Cause, Consent, EventType
+from duenotice.domain.event import MOST_RESOURCES, By, Cause, Consent, EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.pieces import chunks, in_order
 from duenotice.domain.scope import scope_of
@@ -44,8 +44,9 @@ class StepStatus(Enum):
 class Step(Struct, frozen=True, omit_defaults=True, gc=False):
     """VMs of one update domain that are hit together, by one event.
 
-    `lane` is the set they stand in: of one lane only one `turn`, that is one update domain, is hit at a time. `tries`
-    counts how often it was put back to wait again: each try has an event of its own.
+    `lane` is the set they stand in: of one lane only one `turn`, that is one update domain, is hit at a time. A plan
+    may go by fault domain instead: then a turn is one of those, and the step says its `update_domain`. `tries` counts
+    how often it was put back to wait again: each try has an event of its own.
     """
 
     lane: str
@@ -58,6 +59,7 @@ class Step(Struct, frozen=True, omit_defaults=True, gc=False):
     ended: int | None = None
     reason: str = ""
     tries: int = 0
+    update_domain: int | None = None
 
 
 LANES_NAMED = 20
@@ -124,6 +126,7 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
     to: str | None = None
     tally: Tally | None = None
     consent: Consent = Consent.SCOPE
+    by: By = By.UPDATE_DOMAIN
 
     @property
     def present_span(self) -> WindowSpan | None:
@@ -142,28 +145,41 @@ class Maintenance(Struct, frozen=True, omit_defaults=True):
         return sum(step.status in statuses for step in self.steps)
 
 
-def cut(vms: Iterable[Vm]) -> tuple[Step, ...]:
+_Together = tuple[str, int, str, str, int]
+"""A lane, a turn, a scope, a host and an update domain."""
+
+
+def cut(vms: Iterable[Vm], by: By = By.UPDATE_DOMAIN) -> tuple[Step, ...]:
     """The steps of a plan: VMs of one host in one update domain go together, because the work is on the host.
 
     There are more steps if they are more than one event may hit.
     """
-    together: dict[tuple[str, int, str, str], list[str]] = {}
+    together: dict[_Together, list[str]] = {}
     alone: list[Vm] = []
     for vm in vms:
         if vm.group is None:
             alone.append(vm)
         else:
-            together.setdefault((vm.group, vm.update_domain or 0, scope_of(vm), vm.host or ""), []).append(vm.name)
+            key = (vm.group, turn_of(vm, by), scope_of(vm), vm.host or "", vm.update_domain or 0)
+            together.setdefault(key, []).append(vm.name)
     groups, singles = in_order(together.items(), key=itemgetter(0)), in_order(alone, key=attrgetter("name"))
-    return tuple(chain(chain.from_iterable(map(_steps, groups)), map(_step_alone, singles)))
+    return tuple(
+        chain(chain.from_iterable(_steps(item, by) for item in groups), (_step_alone(vm, by) for vm in singles))
+    )
 
 
-def _steps(item: tuple[tuple[str, int, str, str], list[str]]) -> Iterator[Step]:
-    (lane, turn, scope, host), names = item
-    return (Step(lane, turn, scope, some, host or None) for some in chunks(names, MOST_RESOURCES))
+def turn_of(vm: Vm, by: By) -> int:
+    """The number of the domain with which it is hit."""
+    return (vm.fault_domain if by is By.FAULT_DOMAIN else vm.update_domain) or 0
 
 
-def _step_alone(vm: Vm) -> Step:
+def _steps(item: tuple[_Together, list[str]], by: By) -> Iterator[Step]:
+    (lane, turn, scope, host, domain), names = item
+    beside = domain if by is By.FAULT_DOMAIN else None
+    return (Step(lane, turn, scope, some, host or None, update_domain=beside) for some in chunks(names, MOST_RESOURCES))
+
+
+def _step_alone(vm: Vm, by: By) -> Step:
     """A lane of its own, behind those of all groups: `vm/` comes after the names of all kinds."""
     lane = scope_of(vm)
-    return Step(lane, vm.update_domain or 0, lane, (vm.name,), vm.host or None)
+    return Step(lane, turn_of(vm, by), lane, (vm.name,), vm.host or None)

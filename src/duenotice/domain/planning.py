@@ -9,12 +9,12 @@ from msgspec import structs
 from duenotice.clock import MICROS, Instant
 from duenotice.domain import commands as c
 from duenotice.domain import transitions as t
-from duenotice.domain.event import Cause, Consent, Event, EventType, Phase
+from duenotice.domain.event import By, Cause, Consent, Event, EventType, Phase
 from duenotice.domain.fleet import Condition, Vm
 from duenotice.domain.ids import derived
 from duenotice.domain.limits import no_room, size_of
 from duenotice.domain.lookup import find_host, find_plan, find_vm
-from duenotice.domain.maintenance import MOST, Maintenance, Status, Step, StepStatus, cut
+from duenotice.domain.maintenance import MOST, Maintenance, Status, Step, StepStatus, cut, turn_of
 from duenotice.domain.notice import check_dates
 from duenotice.domain.owners_policy import AT_ONCE, OWNERS_POLICY
 from duenotice.domain.pieces import in_order
@@ -58,8 +58,10 @@ def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintena
             "With the consent of a host all its VMs are hit together: at_once cannot limit that.",
             hint="Leave at_once out, or choose the consent of scopes.",
         )
+    if command.by is By.FAULT_DOMAIN and command.type is not EventType.FREEZE:
+        raise Refused("Only work without a reboot goes by fault domain.", hint="Leave that out, or choose Freeze.")
     _check_words(state, command)
-    steps = cut(find_vm(state, name) for name in _unique(command.vms))
+    steps = cut((find_vm(state, name) for name in _unique(command.vms)), command.by)
     _refuse_held_sets(state, {step.lane for step in steps})
     return Maintenance(
         id=_fresh(state, command.maintenance_id),
@@ -77,6 +79,7 @@ def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintena
         drains=command.drains,
         to=command.to,
         consent=command.consent,
+        by=command.by,
     )
 
 
@@ -275,10 +278,10 @@ def _scheduled_by(state: State, progress: Progress) -> list[Event]:
 
 def _begun(state: State, progress: Progress, number: int, now: Instant, policy: Policy) -> list[t.Transition]:
     plan, step = progress.plan, progress.steps[number]
-    there = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step)]
+    there = [vm for name in step.resources if (vm := state.fleet.vms.get(name)) and _belongs(vm, step, plan.by)]
     vms = [vm for vm in there if _is_to_move(vm, step, plan)]
     if not vms:
-        reason = _why_skipped(state, step, there)
+        reason = _why_skipped(state, step, there, plan.by)
         return [t.StepEnded(plan.id, number, StepStatus.SKIPPED, now.steady, reason)]
     event_id = derived(plan.id, f"{number}.{step.tries}" if step.tries else str(number))
     event = planned_event(state, vms, plan, event_id, now, policy)
@@ -286,6 +289,8 @@ def _begun(state: State, progress: Progress, number: int, now: Instant, policy: 
         event = event.with_(host=step.host, to=plan.to)
     if plan.consent is Consent.HOST and step.host is not None:
         event = event.with_(host=step.host, consent=Consent.HOST)
+    if plan.by is By.FAULT_DOMAIN and event.update_domain is not None:
+        event = event.with_(fault_domain=step.turn)
     left_out = set(step.resources).difference(event.resources)
     named = (name for name in step.resources if name in left_out)
     reasons = [f"No longer there: {', '.join(named)}."] if left_out else []
@@ -301,13 +306,14 @@ def _is_to_move(vm: Vm, step: Step, plan: Maintenance) -> bool:
     return not is_about_host or step.host in (None, vm.host)
 
 
-def _why_skipped(state: State, step: Step, there: list[Vm]) -> str:
+def _why_skipped(state: State, step: Step, there: list[Vm], by: By) -> str:
     if there:
         return f"Its VMs have left {step.host}."
     if any(name in state.fleet.vms for name in step.resources):
-        return f"Its VMs have left update domain {step.turn} of {step.lane}."
+        return f"Its VMs have left {by.value.replace('-', ' ')} {step.turn} of {step.lane}."
     return "Its VMs are gone."
 
 
-def _belongs(vm: Vm, step: Step) -> bool:
-    return scope_of(vm) == step.scope and (vm.update_domain or 0) == step.turn
+def _belongs(vm: Vm, step: Step, by: By) -> bool:
+    is_in_domain = step.update_domain is None or step.update_domain == (vm.update_domain or 0)  # S10
+    return scope_of(vm) == step.scope and turn_of(vm, by) == step.turn and is_in_domain

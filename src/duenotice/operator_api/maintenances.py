@@ -252,4 +252,5 @@ def _command(
         title=asked.title,
         author=author,
         consent=to_domain.parse_consent(asked.consent),
+        by=to_domain.parse_order(asked.by),
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.domain import pieces
-from duenotice.domain.event import Cause, EventType
+from duenotice.domain.event import By, Cause, EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import Maintenance, Step, StepStatus, cut
 from duenotice.domain.scope import scope_of
@@ -97,3 +97,16 @@ def sorted_at_once(vms: list[Vm]) -> tuple[Step, ...]:
 def test_steps_are_counted_by_how_they_are() -> None:
     counted = plan(step(0, StepStatus.DONE), step(1, StepStatus.FAILED), step(2), step(3, StepStatus.DONE))
     assert [counted.count(StepStatus.DONE), counted.count(*OVER), counted.count()] == [2, 3, 0]
+
+
+def test_by_fault_domain_the_vms_of_each_are_hit_in_one_turn() -> None:
+    """G01: its update domains have an event each, as Resources lie in one (S10), and these go together."""
+    vms = [Vm(f"w-{n}", f"10.9.0.{n}", "set/w", update_domain=n // 2, fault_domain=n % 2, host="h") for n in range(4)]
+    steps = cut([*vms, Vm("single", "10.9.0.9")], By.FAULT_DOMAIN)
+    assert [(step.lane, step.turn, step.update_domain, step.resources) for step in steps] == [
+        ("set/w", 0, 0, ("w-0",)),
+        ("set/w", 0, 1, ("w-2",)),
+        ("set/w", 1, 0, ("w-1",)),
+        ("set/w", 1, 1, ("w-3",)),
+        ("vm/single", 0, None, ("single",)),
+    ]

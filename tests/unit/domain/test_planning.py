@@ -11,7 +11,7 @@ from duenotice.domain import plans_applied
 from duenotice.domain import transitions as t
 from duenotice.domain.apply import apply
 from duenotice.domain.due import next_due
-from duenotice.domain.event import Cause, Event, EventType, Phase
+from duenotice.domain.event import By, Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Vm
 from duenotice.domain.maintenance import MOST, Maintenance, Status, StepStatus
 from duenotice.domain.planning import A_RULE_FAILED, halted
@@ -900,3 +900,60 @@ def test_an_operators_own_event_beside_a_plan_is_none_of_its_business() -> None:
 
 def test_the_demo_set_has_what_these_tests_need() -> None:
     assert {vm.update_domain for vm in VMS if vm.group == WEB.key} == {0, 1}
+
+
+class TestByFaultDomain:
+    """Work without a reboot may take one fault domain at a time (G01, S11)."""
+
+    VMS = tuple(
+        Vm(f"w-{n}", f"10.9.0.{n}", WEB.key, update_domain=n // 2, fault_domain=n % 2, host="host-1") for n in range(4)
+    )
+
+    def begun(self) -> State:
+        state = state_of(*self.VMS)
+        do(state, c.EnableScope("w-0"))
+        maintain(state, *(vm.name for vm in self.VMS), type=EventType.FREEZE, by=By.FAULT_DOMAIN)
+        return state
+
+    def now_at(self, minutes: int) -> Instant:
+        return NOW.after(minutes * MINUTE)
+
+    def test_both_update_domains_of_a_fault_domain_are_hit_together_and_the_next_waits(self) -> None:
+        state = self.begun()
+        assert [event.resources for event in state.events.values()] == [("w-0",), ("w-2",)]
+        tick(state, self.now_at(15))
+        assert {event.phase for event in state.events.values()} == {Phase.STARTED}
+        tick(state, self.now_at(25))
+        assert [event.resources for event in state.events.values()] == [("w-1",), ("w-3",)]
+
+    def test_an_event_of_one_update_domain_waits_for_it_and_the_other_way_round(self) -> None:
+        """Neither kind of domain says anything about the other."""
+        state = self.begun()
+        tick(state, self.now_at(15))
+        other = schedule(state, "w-1", number=77, now=self.now_at(15))
+        do(state, c.ApproveEvents((other.id,)), self.now_at(15))
+        tick(state, self.now_at(15))
+        assert state.events[other.id].phase is Phase.SCHEDULED
+        tick(state, self.now_at(25))
+        assert state.events[other.id].phase is Phase.STARTED
+        turn = [event.id for event in state.events.values() if event.id != other.id]
+        do(state, c.ApproveEvents(tuple(turn)), self.now_at(25))
+        tick(state, self.now_at(25))
+        assert {state.events[event_id].phase for event_id in turn} == {Phase.SCHEDULED}
+
+    @pytest.mark.parametrize("changed", [{"fault_domain": 0}, {"update_domain": 0}])
+    def test_a_vm_that_has_left_its_place_is_left_out(self, changed: dict[str, int]) -> None:
+        """Its event would hit another fault domain, or two update domains (S10)."""
+        state = self.begun()
+        vms = [structs.replace(vm, **changed) if vm.name == "w-3" else vm for vm in self.VMS]
+        do(state, c.ApplyFleet(declaration(*vms, digest="changed")))
+        tick(state, self.now_at(15))
+        tick(state, self.now_at(25))
+        assert [event.resources for event in state.events.values()] == [("w-1",)]
+        (step,) = (step for step in state.maintenances[id_of(1)].steps if step.resources == ("w-3",))
+        assert step.reason == "Its VMs have left fault domain 1 of set/web."
+
+    @pytest.mark.parametrize("kind", [EventType.REBOOT, EventType.REDEPLOY])
+    def test_what_reboots_does_not_go_by_fault_domain(self, kind: EventType) -> None:
+        with pytest.raises(Refused, match="Only work without a reboot"):
+            maintain(state_of(*self.VMS), "w-0", type=kind, by=By.FAULT_DOMAIN)

@@ -297,6 +297,7 @@ def maintenance(
         consent=plan.consent.value,
         awaited=tuple(awaited[:MOST_AWAITED]),
         awaited_in_all=len(awaited),
+        by=plan.by.value,
     )
 
 

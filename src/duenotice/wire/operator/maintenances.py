@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from duenotice.domain.event import Cause, Consent
+from duenotice.domain.event import By, Cause, Consent
 from duenotice.wire.operator.events import Description, MomentToGive
 from duenotice.wire.operator.words import (
     AnswerBody,
@@ -13,6 +13,7 @@ from duenotice.wire.operator.words import (
     CountToGive,
     MaintenanceStatus,
     Moment,
+    OrderName,
     RequestBody,
     Seconds,
     Selector,
@@ -25,7 +26,10 @@ from duenotice.wire.operator.words import (
 
 
 class Step(AnswerBody, frozen=True):
-    """VMs of one update domain that are hit together; of one lane only one turn goes at a time."""
+    """VMs of one update domain that are hit together; of one lane only one turn goes at a time.
+
+    A turn is an update domain, or a fault domain where the maintenance goes by those.
+    """
 
     lane: str
     turn: int
@@ -97,6 +101,7 @@ class Maintenance(AnswerBody, frozen=True):
     consent: ConsentName = Consent.SCOPE.value
     awaited: tuple[str, ...] = ()
     awaited_in_all: Count = 0
+    by: OrderName = By.UPDATE_DOMAIN.value
 
 
 class MaintenanceRequest(RequestBody, frozen=True):
@@ -117,6 +122,7 @@ class MaintenanceRequest(RequestBody, frozen=True):
     start: MomentToGive | None = None
     window: WindowText = ""
     consent: ConsentName = Consent.SCOPE.value
+    by: OrderName = By.UPDATE_DOMAIN.value
 
 
 class TurnRequest(RequestBody, frozen=True):

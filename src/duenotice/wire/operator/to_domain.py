@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from msgspec import structs
 
-from duenotice.domain.event import Cause, Consent, EventType
+from duenotice.domain.event import By, Cause, Consent, EventType
 from duenotice.domain.fleet import EventsPolicy, Vm
 from duenotice.domain.subscription import PushFormat
 from duenotice.domain.token import Role
@@ -16,7 +16,15 @@ from duenotice.toml import did_you_mean
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.event_names import TYPE_NAMES
 from duenotice.wire.operator.fleet import PolicyRequest
-from duenotice.wire.operator.words import CAUSES_TO_GIVE, CONSENTS, EVENT_TYPES, PUSH_FORMATS, ROLES, SELECTOR_KINDS
+from duenotice.wire.operator.words import (
+    CAUSES_TO_GIVE,
+    CONSENTS,
+    EVENT_TYPES,
+    ORDERS,
+    PUSH_FORMATS,
+    ROLES,
+    SELECTOR_KINDS,
+)
 
 T = TypeVar("T")
 
@@ -49,6 +57,11 @@ def parse_type(text: str) -> EventType:
 def parse_cause(text: str) -> Cause:
     """A cause an operator may give."""
     return _named(text, _CAUSES, "a cause", CAUSES_TO_GIVE)
+
+
+def parse_order(text: str) -> By:
+    """`update-domain` or `fault-domain`."""
+    return _named(text, {known.value: known for known in By}, "an order", ORDERS)
 
 
 def parse_consent(text: str) -> Consent:

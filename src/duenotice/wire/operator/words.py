@@ -11,7 +11,7 @@ from typing import Annotated, get_args
 
 from msgspec import Meta, Struct
 
-from duenotice.domain.event import Cause, Consent, Phase
+from duenotice.domain.event import By, Cause, Consent, Phase
 from duenotice.domain.fleet import Condition, GroupKind
 from duenotice.domain.maintenance import MOST, Status, StepStatus
 from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
@@ -57,6 +57,8 @@ HIT_KINDS = ("vm", "group", "host", "maintenance", "event")
 CAUSES = _values(Cause)
 CAUSES_TO_GIVE = (Cause.MAINTENANCE.value, Cause.LIVE_MIGRATION.value, Cause.USER.value)
 """The causes that an operator may give."""
+ORDERS = _values(By)
+"""Which domains of a set a maintenance takes one at a time (G01)."""
 CONSENTS = _values(Consent)
 """Whose approval lets the VMs of a maintenance be hit before their notice is over (C07)."""
 STATES = ("failed", "started", "approved", "scheduled", "degraded", "fine")
@@ -98,6 +100,7 @@ Outcome = Annotated[str, _one_of(OUTCOMES)]
 CauseName = Annotated[str, _one_of(CAUSES)]
 CauseToGive = Annotated[str, _one_of(CAUSES_TO_GIVE)]
 ConsentName = Annotated[str, _one_of(CONSENTS)]
+OrderName = Annotated[str, _one_of(ORDERS)]
 HitKind = Annotated[str, _one_of(HIT_KINDS)]
 StateName = Annotated[str, _one_of(STATES)]
 KindName = Annotated[str, _one_of(GROUP_KINDS)]

@@ -35,7 +35,7 @@ PLAN_SHOWN = (
     '"progress":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},'
     '"vms":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},"lanes":["set/web"],"lanes_in_all":1,'
     '"steps_kept":true,"title":"","author":"","asked_at":null,"over_at":null,"window":"",'
-    '"window_begins":null,"window_ends":null,"waits_until":null,"consent":"scope","awaited":[],"awaited_in_all":0}'
+    '"window_begins":null,"window_ends":null,"waits_until":null,"consent":"scope","awaited":[],"awaited_in_all":0,"by":"update-domain"}'
 )
 TOKEN = Token("T-1", "ann", Role.VIEWER, "digest", NOON)
 SUBSCRIPTION = Subscription(
