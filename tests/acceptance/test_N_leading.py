@@ -54,6 +54,7 @@ def nodes(database: Database, folder: Path) -> Iterator[Trio]:
     with trio(folder, database, clock=f"{SPEED}x", impact="command", impact_command=folder / "command") as running:
         for name in NAMES:
             running.poll(name, ME)
+        running.want_every_notice()
         yield running
 
 

@@ -30,9 +30,7 @@ def database() -> Iterator[Database]:
 def nodes(database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
     """Three nodes for all tests of this file; each test leaves them whole."""
     with trio(tmp_path_factory.mktemp("nodes"), database, push_allow="127.0.0.0/8") as running:
-        # Its events wait, also while others of it have started (M14).
-        wish = running.operate(running.leader(), "PUT", "/v1/vms/me/policy", {"all_instances_down": False})
-        assert wish.status == 200, wish
+        running.want_every_notice()
         yield running
 
 

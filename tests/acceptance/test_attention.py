@@ -31,7 +31,7 @@ def test_a_fleet_that_listens_and_has_no_plans_needs_nobody(node: Node) -> None:
         node.operate(f"/v1/vms/{vm['name']}/listen")
     seen = attention(node)
     assert (seen["needed"], seen["plans"], seen["failures"], seen["silent"]) == (0, [], [], 0)
-    assert seen["hosts"] == {"healthy": 3, "degraded": 0, "failed": 0, "drained": 0}
+    assert seen["hosts"] == {"healthy": 3, "suspect": 0, "degraded": 0, "failed": 0, "drained": 0}
 
 
 def test_vms_without_notice_hosts_and_failed_events_are_counted(node: Node) -> None:

@@ -106,6 +106,12 @@ class Trio:
             headers["Idempotency-Key"] = key
         return ask(self.servers[name].operator, method, target, body, headers, patience=3.0)
 
+    def want_every_notice(self) -> None:
+        """The events of `me` wait, also while others of it have started (M14)."""
+        wish = {"all_instances_down": False}
+        answer = self.operate(self.leader(), "PUT", "/v1/vms/me/policy", wish)
+        assert answer.status == 200, answer
+
     def poll(self, name: str, source: str) -> Reply:
         """Ask as a VM, at one node."""
         return self.poll_at(self.servers[name].metadata, source)

@@ -19,6 +19,8 @@ PLANNED = ("maintenance", "live-migration", "degraded-host")
 BY_USER = ("user", "deletion")
 MOVING = ("live-migration", "degraded-host", "host-failure")
 DAY = 86_400 * MICROS
+SETS = ("set/", "scale-set/")
+"""Groups to which the policy of their VMs belongs (M14)."""
 NO_EVENT = "00000000-0000-4000-8000-000000000000"
 
 
@@ -245,6 +247,8 @@ class Model:
         there = name in self.vms if kind == "vm" else kind != "service" and of in self.groups
         if not there:
             raise Refusal("nothing there that can have a policy")
+        if kind == "vm" and _group(self.vms[name]).startswith(SETS):
+            raise Refusal("it belongs to the set")
         self.wishes[of] = wish
 
     def _approve_beforehand(self, event: EventNow, now: Instant) -> None:
@@ -262,8 +266,9 @@ class Model:
         return all(self._wishes(self.vms[name], what) for name in event.resources)
 
     def _wishes(self, vm: VmNow, what: str) -> bool:
-        own = getattr(self.wishes.get(f"vm/{vm.name}", Wish()), what)
-        return bool(own if own is not None else getattr(self.wishes.get(_group(vm), Wish()), what))
+        owned = _group(vm) if _group(vm).startswith(SETS) else f"vm/{vm.name}"
+        said = getattr(self.wishes.get(owned, Wish()), what)
+        return what == "all_down" if said is None else bool(said)
 
     def _nobody_is_up(self, new: EventNow) -> bool:
         hits = [event for event in self.events_of(new.scope) if event.started and event.type != "Freeze"]
