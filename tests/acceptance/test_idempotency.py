@@ -69,8 +69,8 @@ def test_every_post_that_changes_something_keeps_its_answer(node: Node) -> None:
     like = {"/v1/vms/{name}/redeploy", "/v1/vms/{name}/delete", "/v1/vms/{name}/evict"}
     like |= {"/v1/hosts/{name}/degrade", "/v1/hosts/{name}/repair", "/v1/hosts/{name}/hold", "/v1/clock/speed"}
     like |= {"/v1/hosts/{name}/return", "/v1/hosts/{name}/leave"}
-    like |= {"/v1/events/{id}/report", "/v1/vms/{name}/jump"}
-    like |= {f"/v1/maintenances/{{id}}/{turn}" for turn in ("resume", "cancel", "retry")}
+    like |= {"/v1/events/{id}/report", "/v1/events/{id}/acknowledge", "/v1/vms/{name}/jump"}
+    like |= {f"/v1/maintenances/{{id}}/{turn}" for turn in ("resume", "cancel", "retry", "acknowledge")}
     like |= {f"/v1/subscriptions/{{id}}/{turn}" for turn in ("pause", "resume", "replay")}
     shapes = {shape(path) for path in asked | like}
     not_kept = {"/v1/tokens", "/v1/subscriptions", "/v1/follow/beat", "/v1/follow/command"}

@@ -111,11 +111,13 @@ WHO_MAY = {
         POST /v1/events
         POST /v1/events/{id}/approve
         POST /v1/events/{id}/report
+        POST /v1/events/{id}/acknowledge
         POST /v1/events/{id}/cancel
         POST /v1/maintenances
         POST /v1/maintenances/{id}/pause
         POST /v1/maintenances/{id}/resume
         POST /v1/maintenances/{id}/retry
+        POST /v1/maintenances/{id}/acknowledge
         POST /v1/maintenances/{id}/cancel
         POST /v1/subscriptions
         DELETE /v1/subscriptions/{id}
