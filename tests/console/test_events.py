@@ -140,3 +140,17 @@ def test_nothing_in_a_document_is_hidden_or_turned_around(node: Node, visitors: 
     page.locator(".bar").first.focus()
     expect(page.locator("#says")).to_contain_text("\\u202eeurt")
     assert RAW.findall(str(page.locator("#says").text_content())) == []
+
+
+def test_an_event_that_waits_for_others_on_its_host_names_them(node: Node, visitors: Visitors) -> None:
+    """So does its maintenance (C07); on a phone nothing sticks out."""
+    node.enable("me")
+    plan = node.operate("/v1/maintenances", {"on": ["host=host-1"], "type": "Freeze", "consent": "host"})
+    event = next(each for each in node.operate("/v1/events", method="GET") if each["resources"] == ["db-0"])
+    node.approve("db-0", event["id"])
+    page = visitors.come(f"/events/{event['id']}", viewport={"width": 390, "height": 800})
+    expect(page.get_by_text("Awaited: set/web, vm/me.")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.goto(f"{visitors.origin}/maintenances/{plan['id']}")
+    expect(page.get_by_text("of all scopes on a host · awaited: set/web, vm/me")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -12,6 +12,8 @@ from duenotice.console.curl_lines import curls
 from duenotice.console.fleet_pages import versions_of
 from duenotice.console.pages import PageRoute, Visit, form_of
 from duenotice.errors import NotFound
+from duenotice.wire.api_versions import SPOT_REBALANCE
+from duenotice.wire.event_names import ADVICE
 from duenotice.wire.operator import Event, Life, VmWithEvents
 
 ACTS: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {
@@ -36,7 +38,7 @@ class EventPages:
     async def event(self, visit: Visit) -> Response:
         """One event: its life as a track, who is hit and told, and what each api-version shows."""
         life = await visit.client.event_life(visit.name("id"))
-        versions, version = await versions_of(visit)
+        versions, version = await versions_of(visit, usual=SPOT_REBALANCE.name if life.type == ADVICE else "")
         told = await _told(visit, life, version)
         return visit.page(
             "event.html",
@@ -48,7 +50,7 @@ class EventPages:
             records=await visit.client.event_history(life.id).all(),
             versions=versions,
             version=version,
-            curls=curls(life.id, version, visit.vms_ask, told.address),
+            curls=curls(life.id, version, visit.vms_ask, told.address)[: 1 if life.type == ADVICE else None],
             recipients=told.recipients,
             document=told.document,
             reader=told.reader,

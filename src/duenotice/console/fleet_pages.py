@@ -217,9 +217,10 @@ async def over_since(visit: Visit, span: timedelta, vm: str = "") -> list[Life]:
     return [life for _, life in sorted(ended, key=lambda pair: pair[0], reverse=True)]
 
 
-async def versions_of(visit: Visit) -> tuple[tuple[str, ...], str]:
-    """The api-versions that VMs may ask in, newest first, and the one to show."""
-    versions, usual = (await visit.client.version()).api_versions, API_VERSIONS[-1].name
+async def versions_of(visit: Visit, usual: str = "") -> tuple[tuple[str, ...], str]:
+    """The api-versions that VMs may ask in, newest first, and the one to show: the `usual` one, if it is there."""
+    versions = (await visit.client.version()).api_versions
+    usual = usual if usual in versions else API_VERSIONS[-1].name
     asked = visit.query("api-version", usual)
     return versions, asked if asked in versions else usual
 
