@@ -278,10 +278,13 @@ class World:
         return [*up, *(process for process in self._old if not process.is_dead)]
 
     def _note_stale(self, kept: int) -> None:
-        """Everything after a record is lost. Some may still show it for a while, and a follower may turn to them."""
+        """Everything after a record is lost. Some may still show it for a while, and a follower may turn to them.
+
+        Also who stood still and had read it: when it wakes it hears first that it may be shown. It answers nobody then.
+        """
         now = dict(self.observatory.by_address)
         for process in self._showing():
-            if _shown_by(process) > kept:
+            if max(_shown_by(process), _read_by(process)) > kept:
                 self._stale.setdefault(_word_of(process), now)
         begun = (node.process for node in self.nodes.values() if not node.is_up)
         self._begun |= {process.name: now for process in begun if process is not None and not process.is_dead}
@@ -492,6 +495,12 @@ def _word_of(process: Process) -> str:
     """The process of the node whose word it shows: a node shows its own."""
     following = getattr(process.service, "following", None)
     return process.name if following is None else str(following._let_by)
+
+
+def _read_by(process: Process) -> int:
+    """Up to which record a node of several has read the journal."""
+    seat = getattr(getattr(process.service, "engine", None), "seat", None)
+    return 0 if seat is None else int(seat.standing.folded)
 
 
 def _shown_by(process: Process) -> int:

@@ -239,6 +239,10 @@ def test_what_was_broken_once_holds(kept: Kept) -> None:
         pytest.param((700178, 3, "webhook", 2), id="S3: the same, when they were lifted and that was not shown yet"),
         pytest.param((700261, 3, "", 2), id="S3: the same, with followers"),
         pytest.param((1500210, 3, "webhook", 2), id="S3: a lift of a node that knew less counted as ours"),
+        pytest.param(
+            (330137, 3, "", 2), id="the simulator: a notice ended a day later in steady time than by the clock"
+        ),
+        pytest.param((440511, 3, ""), id="the simulator: a node that stood still had read what was lost"),
         pytest.param((700073, 3, "webhook"), id="S4: a VM came and went in what a node read at once"),
         pytest.param((2033071735, 3, ""), id="S3: a lift by a wrong clock was lost, and the next one was lower"),
         pytest.param((604819203, 3, ""), id="S25: a leader that stood still was not followed back"),
