@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from duenotice.agent import agent, plan
+from duenotice.backoff import Backoff
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.support.node import Node
 
@@ -210,3 +212,37 @@ def test_nothing_of_a_killed_agents_hooks_is_alive_when_the_next_one_puts_back(n
             drained += machine.drained.exists()
             machine.kill()
     assert drained == 0
+
+
+@pytest.mark.soak  # some thirty stories
+@pytest.mark.parametrize("when", ["after", "before"])
+def test_an_agent_killed_at_any_record_prepares_again_what_was_undone(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+):
+    """Somebody puts back what is prepared; whichever record was the last one, it is prepared when all is said (S12)."""
+    monkeypatch.setattr(plan, "LOOK_AGAIN", 0.3)
+    monkeypatch.setattr(agent, "AGAIN", Backoff(0.3, 0.3))
+
+    def tell(number: int) -> Machine:
+        folder = tmp_path / str(number)
+        look = f'prepared = ["/bin/ls", "{folder}/drained"]\n'
+        machine = Machine(folder, metadata_endpoint(node), node.address("vm-0"), "never", more=look)
+
+        def is_prepared() -> bool:
+            case = machine.case(event_id)
+            work = case.works.get("drain") if case else None
+            return case is not None and work is not None and (work.state, work.content) == ("prepared", case.content)
+
+        with machine:
+            event_id = node.schedule("Reboot", "vm-0").upper()
+            machine.start(f"{when}:{number}")
+            machine.until(is_prepared)
+            machine.drained.unlink()
+            machine.until(lambda: "undone" in machine.whats and is_prepared())
+            assert machine.drained.exists()
+            node.operate(f"/v1/events/{event_id}/cancel")
+            machine.until(lambda: machine.is_over(event_id))
+            assert not machine.drained.exists() and machine.whats.count("undone") == 1
+        return machine
+
+    assert every_death(tell) >= 8

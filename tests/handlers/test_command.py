@@ -17,6 +17,7 @@ import pytest
 from duenotice.agent.handlers import processes, supervisor
 from duenotice.agent.handlers.base import KEPT, HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load, problems
+from duenotice.agent.handlers.runs import Run, Runs
 from duenotice.wire.seen_document import event_to_json
 from tests.handlers.occasions import (
     EVENT,
@@ -338,3 +339,38 @@ def test_hooks_that_were_done_are_done_again_when_their_work_was_undone(tmp_path
     for again, runs in ((0, 1), (0, 1), (1, 2), (1, 2), (2, 3)):
         asyncio.run(handler.prepare(occasion(notes, again=again)))
         assert (tmp_path / "trace").read_text().count("x") == runs
+
+
+@pytest.mark.parametrize(
+    ("noted", "handler", "group"),
+    [
+        (b"drain\n/sys/fs/cgroup/hook-1a\n", "drain", "/sys/fs/cgroup/hook-1a"),
+        (b"drain\n/sys/fs/cgroup/system.slice\n", "drain", ""),
+        (b"dr\xffin\n", "", ""),
+        (b"", "", ""),
+    ],
+)
+def test_a_note_of_a_run_is_believed_only_as_we_write_it(tmp_path: Path, noted: bytes, handler: str, group: str):
+    """All in a control group would be killed."""
+    (tmp_path / "run-1a").write_bytes(noted)
+    runs = Runs()
+    runs.keep_in(tmp_path)
+    assert runs.left == {"1a": Run("1a", handler, group)}
+
+
+def test_what_is_left_of_nobody_knows_whom_ends_before_any_handler_runs(tmp_path: Path):
+    """Its note holds nonsense; it could still change something (S15)."""
+    (tmp_path / "run-1a").write_bytes(b"\xff")
+    runs = Runs()
+    runs.keep_in(tmp_path)
+    with subprocess.Popen(["/bin/sleep", "60"], env={"DUENOTICE_RUN": "1a"}) as left:
+        asyncio.run(_ended_by(runs, left))
+    assert left.returncode == -9 and list(tmp_path.iterdir()) == []
+
+
+async def _ended_by(runs: Runs, left: "subprocess.Popen[bytes]") -> None:
+    ending = asyncio.ensure_future(runs.end_left(20, "drain"))
+    while not ending.done():
+        left.poll()  # what is dead and not waited for has no environment any more, and is still in /proc
+        await asyncio.sleep(0.01)
+    ending.result()

@@ -10,7 +10,6 @@ import pytest
 from duenotice.agent.agent import Agent
 from duenotice.agent.cases import LedgerRecord, fingerprint
 from duenotice.agent.config import read_config
-from duenotice.agent.handlers.loading import load
 from duenotice.agent.plan import Approve, AskPeers, LookAgain, PeerNews, Prepare, Recover, Step, plan
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.client import AsyncMetadataClient, MetadataError
@@ -170,10 +169,12 @@ def test_a_look_at_what_is_prepared_that_does_not_work_is_said_until_one_does(tm
     """Nobody knows meanwhile whether all is still prepared (S32)."""
     agent, said = ready(tmp_path, event()), "whether drain is still prepared is not known: /bin/sh exited with 75"
     for code, is_said in ((75, True), (0, False), (75, True)):
-        keys = {"prepare": ["/bin/true"], "prepared": ["/bin/sh", "-c", f"exit {code}"]}
-        agent.worker.handlers = {"drain": load("drain", "command", keys)}
+        agent.use(read_config(f'{CONFIG}{HANDLER}prepared = ["/bin/sh", "-c", "exit {code}"]'))
         with suppress(DuenoticeError):
             asyncio.run(agent._look_again(LookAgain(ID, "drain")))
         assert any(said in problem.what for problem in agent.problems()) is is_said
+    agent.use(read_config(CONFIG + HANDLER))  # it looks no longer
+    assert not any(problem.kind == "failed" for problem in agent.problems())
+    agent.use(read_config(f'{CONFIG}{HANDLER}prepared = ["/bin/true"]'))
     append(agent.recorder, GONE)
     assert not any(problem.kind == "failed" for problem in agent.problems())

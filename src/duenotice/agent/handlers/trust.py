@@ -133,10 +133,10 @@ def _walk(path: str) -> int:
             there = _opened(name, here)
             try:
                 found = os.fstat(there)
-                _check(found, os.path.normpath(f"{shown}/{name}"))
+                _check(found, os.path.normpath(f"{shown.rstrip('/')}/{name}"))
                 target = os.readlink("", dir_fd=there) if stat.S_ISLNK(found.st_mode) else None
                 if target is None:
-                    here, there, shown = there, here, os.path.normpath(f"{shown}/{name}")
+                    here, there, shown = there, here, os.path.normpath(f"{shown.rstrip('/')}/{name}")
             finally:
                 os.close(there)
             if target is not None:
