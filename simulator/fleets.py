@@ -31,7 +31,7 @@ class DeclaredVm:
             yield f"update_domain = {self.update_domain}"
         if self.spot:
             yield "spot = true"
-        if self.policy:
+        if self.policy and table != "availability_sets.vms":  # there it belongs to the set (M14)
             yield f"policy = {{ {self.policy} = true }}"
 
 

@@ -249,7 +249,9 @@ def policy(world: "World", dice: Random) -> bool | None:
         return False
     keys = ("user_initiated_reboot", "user_initiated_redeploy", "all_instances_down")
     body = {key: dice.choice((True, False, None)) for key in keys}
-    _soon(world, "PUT", f"/v1/vms/{name}/policy", body, "", dice)
+    group = world.observatory.known.vms[name].group or ""
+    is_of_set = group.startswith(("set/", "scale-set/"))  # a policy belongs to all of it (M14)
+    _soon(world, "PUT", f"/v1/groups/{group}/policy" if is_of_set else f"/v1/vms/{name}/policy", body, "", dice)
     return None
 
 

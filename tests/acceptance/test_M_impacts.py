@@ -54,6 +54,14 @@ def azure(node: Node) -> Iterator[Azure]:
         yield clients
 
 
+@pytest.fixture(scope="module")
+def still() -> Iterator[tuple[Node, Azure]]:
+    """One node for all tests that change nothing."""
+    with Node(FLEET, azure_listen="127.0.0.1:0") as running, Azure(running) as clients:
+        clients.signed_in_as = clients.access()
+        yield running, clients
+
+
 def impact(vm: str = "gpu-0", category: str = IB, resource: str = "", **more: Any) -> dict[str, Any]:
     """As Microsoft's page about Guest Health Reporting shows it."""
     return {
@@ -228,9 +236,10 @@ NOBODY = {"PhysicalHostName": "host-9"}
     ],
 )
 def test_M17_what_is_wrong_with_a_report_is_said_and_changes_nothing(
-    node: Node, azure: Azure, name: str, properties: dict[str, Any], target: str
+    still: tuple[Node, Azure], name: str, properties: dict[str, Any], target: str
 ) -> None:
     """InvalidParameter in Azure's shape, which names the place."""
+    node, azure = still
     before = node.service.state.position
     answer = put(azure, name, properties)
     error = answer.json()["error"]
@@ -239,7 +248,7 @@ def test_M17_what_is_wrong_with_a_report_is_said_and_changes_nothing(
 
 
 @pytest.mark.parametrize("target", ["/nobody", "/nobody/insights", "/nobody/insights/insight0000"])
-def test_M17_what_is_not_there_is_not_found(azure: Azure, target: str) -> None:
+def test_M17_what_is_not_there_is_not_found(still: tuple[Node, Azure], target: str) -> None:
     """ResourceNotFound."""
-    answer = azure.ask("GET", f"{ALL}{target}{VERSION}")
+    answer = still[1].ask("GET", f"{ALL}{target}{VERSION}")
     assert (answer.status, answer.json()["error"]["code"]) == (404, "ResourceNotFound")

@@ -48,13 +48,16 @@ def test_vms_are_listed_shown_and_operated(node: Node, operate: MakeOperator) ->
 def test_what_owners_approve_beforehand(node: Node, operate: MakeOperator) -> None:
     client = operate(node)
     client.listen_vm("web-0")
+    client.listen_vm("db-0")
     assert client.set_group_policy("set", "web", w.PolicyRequest(user_initiated_reboot=True)).vms == 5
-    assert client.set_vm_policy("web-1", w.PolicyRequest(user_initiated_reboot=False)).policy is not None
-    born = [client.restart_vm(name).events[0] for name in ("web-0", "web-1")]
+    assert client.set_vm_policy("db-0", w.PolicyRequest(user_initiated_reboot=False)).policy is not None
+    born = [client.restart_vm(name).events[0] for name in ("web-0", "db-0")]
     assert [(event.phase, event.approved_by) for event in born] == [("started", "policy"), ("scheduled", None)]
-    assert client.set_vm_policy("web-1", w.PolicyRequest()).policy is None
+    assert client.set_vm_policy("db-0", w.PolicyRequest()).policy is None
+    with pytest.raises(Refused, match="web-1 is in set/web"):
+        client.set_vm_policy("web-1", w.PolicyRequest())
     with pytest.raises(Malformed, match="'2020-07-02' is not an api-version"):
-        client.set_vm_policy("web-1", w.PolicyRequest(scheduled_events_api_version="2020-07-02"))
+        client.set_vm_policy("db-0", w.PolicyRequest(scheduled_events_api_version="2020-07-02"))
 
 
 def test_events_go_through_their_life(node: Node, operate: MakeOperator) -> None:
