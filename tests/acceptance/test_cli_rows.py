@@ -260,3 +260,13 @@ def test_G06_a_degraded_host_tells_its_vms_cli(node: Node):
     assert phases(node, "db-1") == []
     duenotice(node, "host", "repair", "host-1")
     assert cli(node, "events list") == []
+
+
+def test_G01_a_freeze_goes_by_fault_domain_cli(node: Node):
+    """`maintenance start --by fault-domain` says so, also ahead of time; a Reboot is refused."""
+    start = ("maintenance", "start", "--on", "set=web", "--by", "fault-domain", "--type")
+    for more in (("--dry-run",), ()):
+        lines = duenotice(node, *start, "Freeze", *more).out.splitlines()
+        assert any(line.split()[:1] in (["LANE"], ["STATE"]) and " FD " in line for line in lines)
+    assert ["BY", "fault-domain"] in [line.split() for line in lines]
+    assert refused(node, " ".join((*start, "Reboot"))) == "Only work without a reboot goes by fault domain."

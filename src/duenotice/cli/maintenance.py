@@ -9,7 +9,7 @@ import click
 from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, MOMENT, NAME, NOTE, SPAN, Noun
 from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
-from duenotice.cli.views import MAINTENANCES, STEPS, TIMELINE
+from duenotice.cli.views import MAINTENANCES, STEPS, TIMELINE, by_domain
 from duenotice.cli.watching import follow_plan, newest, show_plan
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **aske
     request = MaintenanceRequest(**asked)
     if dry_run:
         seen = session.client.preview_maintenance(request)
-        session.show(_planned(session, request, seen), TIMELINE)
+        session.show(_planned(session, request, seen), by_domain(TIMELINE, request.by))
         if seen.next is not None and session.output == "table":
             tell(f"And {seen.steps - len(seen.timeline):,} more steps, over by {seen.ends_at}; -o json shows all.")
         if seen.left_out and session.output == "table":
@@ -165,7 +165,7 @@ def show(session: Session, maintenance_id: str | None, watch: bool, wait_timeout
 def steps(session: Session, maintenance_id: str | None, status: str | None) -> None:
     """List the steps of a maintenance. Without an id it is the newest."""
     plan = session.client.maintenance(maintenance_id or newest(session))
-    session.show(session.client.steps(plan.id, status=status or ""), STEPS)
+    session.show(session.client.steps(plan.id, status=status or ""), by_domain(STEPS, plan.by))
 
 
 def _turn(name: str, turn: Turn) -> None:

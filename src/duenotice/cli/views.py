@@ -194,6 +194,16 @@ TIMELINE = TableView(
     ),
     "Nothing would happen.",
 )
+
+
+def by_domain(view: TableView, by: str) -> TableView:
+    """The steps of a maintenance that goes by update domain, or by fault domain: their turn has its name."""
+    if by == "update-domain":
+        return view
+    columns = (column._replace(title="FD") if column.key == "turn" else column for column in view.columns)
+    return view._replace(columns=tuple(columns))
+
+
 CLOCK = TableView(
     "now", (TableColumn("CLOCK", "clock", "name"), TableColumn("NOW", "now"), TableColumn("SPEED", "speed"))
 )

@@ -17,7 +17,7 @@ from duenotice.cli.failures import ToRetry, tell_what_next
 from duenotice.cli.feed import OUTCOMES, Events, FeedReader, ServiceClock, fold
 from duenotice.cli.output import fields_of, say, tell
 from duenotice.cli.session import Session
-from duenotice.cli.views import EVENTS, MAINTENANCES, STEPS
+from duenotice.cli.views import EVENTS, MAINTENANCES, STEPS, by_domain
 from duenotice.clock import monotonic
 from duenotice.errors import NotFound, Unavailable
 from duenotice.plain_text import one_line
@@ -241,7 +241,7 @@ def show_plan(session: Session, plan: "Maintenance") -> None:
         if not plan.steps_kept:
             tell("Its steps are not kept any more; 'duenotice audit' has what happened.")
             return
-        session.show((_as_it_stands(plan, step) for step in session.client.steps(plan.id)), STEPS)
+        session.show((_as_it_stands(plan, step) for step in session.client.steps(plan.id)), by_domain(STEPS, plan.by))
         if plan.progress["failed"] and _needs_somebody(session, plan):
             tell_what_next([ToRetry("", plan.type, (), plan.id)])
 
