@@ -99,6 +99,15 @@ def test_a_vm_has_failed_until_somebody_has_dealt_with_it(node: Node) -> None:
     assert duenotice(node, "events", "show", event_id, "-o", "json").json()["state"] == "resolved"
 
 
+def test_a_table_of_vms_begins_with_those_that_have_failed(node: Node) -> None:
+    """Unless it is sorted by a column."""
+    failed_plan(node)
+    first = node.operate("/v1/vm-table?limit=3", method="GET")["items"]
+    assert [vm["name"] for vm in first] == ["db-0", "db-1", "BackEnd_IN_0"]
+    by_name = node.operate("/v1/vm-table?limit=3&sort=name", method="GET")["items"]
+    assert by_name[0]["name"] == "BackEnd_IN_0"
+
+
 def test_a_retry_deals_with_what_has_failed(node: Node) -> None:
     """Nobody has to acknowledge what is tried again."""
     plan_id = failed_plan(node)

@@ -57,6 +57,16 @@ def test_what_failed_is_first_in_the_list_of_events_and_has_its_reason(node: Nod
     expect(page.get_by_role("link", name="Resolved 1")).to_be_visible()
 
 
+def test_the_table_of_vms_begins_with_what_failed_and_has_the_reason(node: Node, visitors: Visitors) -> None:
+    """The reason leads to the event; without a failure there is no such column."""
+    page = visitors.come("/?view=table&q=web")
+    expect(page.get_by_role("columnheader", name="Reason")).to_have_count(0)
+    event_id = fails(node, "web-3")
+    row = page.locator("tbody tr").first
+    expect(row.locator('td[data-label="Name"]')).to_contain_text("web-3")
+    expect(row.get_by_role("link", name=REASON)).to_have_attribute("href", f"/events/{event_id}")
+
+
 def test_the_page_of_a_vm_says_what_failed_and_what_to_do(node: Node, visitors: Visitors) -> None:
     """The note of who acknowledges it is in the audit trail."""
     fails(node)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from duenotice.cli.arguments import EVENT_STATE, EVENT_TYPE, MOMENT, NAME, NOTE, SPAN, Noun, choice
-from duenotice.cli.failures import ToRetry, tell_what_next
+from duenotice.cli.failures import ToRetry, number_of_failed, tell_what_next
 from duenotice.cli.output import tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AUDIT, EVENT, EVENTS, OVER_EVENTS
@@ -68,7 +68,7 @@ def list_events(session: Session, state: tuple[str, ...], **filters: str | None)
     given = {name: value for name, value in filters.items() if value is not None}
     if not state and not given.keys() & set(MORE_FILTERS):
         session.show(session.client.events(**given), EVENTS)
-        if session.output == "table" and (failed := session.client.attention().failed_events):
+        if session.output == "table" and (failed := number_of_failed(session.client)):
             tell(f"{failed} more failed: 'duenotice events list --state failed' shows why.")
         return
     if odd := [name for name in ("phase", "scope") if name in given]:

@@ -1,9 +1,12 @@
 """What can be done about events that have failed, as commands that somebody can paste."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from duenotice.cli.output import tell
+
+if TYPE_CHECKING:
+    from duenotice.client import OperatorClient
 
 MOST = 5
 """Commands that are shown, of each kind."""
@@ -22,6 +25,13 @@ def tell_what_next(failed: Iterable[ToRetry]) -> None:
     """Say on standard error how to retry or acknowledge these."""
     for line in what_next(failed):
         tell(line)
+
+
+def number_of_failed(client: "OperatorClient", maintenance: str = "") -> int:
+    """How many events have failed, or those of a maintenance, with which nobody has dealt."""
+    from duenotice.wire.operator import EventQuery  # costs milliseconds that --help should not pay
+
+    return client.event_table(EventQuery(state="failed", maintenance=maintenance), limit=1).total
 
 
 def what_next(failed: Iterable[ToRetry]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import click
 
 from duenotice.cli.arguments import SPAN
 from duenotice.cli.errors import Failed, NotInTime
-from duenotice.cli.failures import ToRetry, tell_what_next
+from duenotice.cli.failures import ToRetry, number_of_failed, tell_what_next
 from duenotice.cli.feed import OUTCOMES, Events, FeedReader, ServiceClock, fold
 from duenotice.cli.output import fields_of, say, tell
 from duenotice.cli.session import Session
@@ -242,15 +242,8 @@ def show_plan(session: Session, plan: "Maintenance") -> None:
             tell("Its steps are not kept any more; 'duenotice audit' has what happened.")
             return
         session.show((_as_it_stands(plan, step) for step in session.client.steps(plan.id)), by_domain(STEPS, plan.by))
-        if plan.progress["failed"] and _needs_somebody(session, plan):
+        if plan.progress["failed"] and number_of_failed(session.client, plan.id):
             tell_what_next([ToRetry("", plan.type, (), plan.id)])
-
-
-def _needs_somebody(session: Session, plan: "Maintenance") -> bool:
-    """Whether a step of it has failed, and nobody has dealt with that."""
-    from duenotice.wire.operator import EventQuery
-
-    return session.client.event_table(EventQuery(state="failed", maintenance=plan.id), limit=1).total > 0
 
 
 def _as_it_stands(plan: "Maintenance", step: "Step") -> "Step":

@@ -57,6 +57,7 @@ async def vm_table(visit: Visit, group: str = "") -> Response:
         rows=found.items,
         columns=COLUMNS,
         turned=turned,
+        failing=any(vm.failure for vm in found.items),
         link=partial(address, path, given | {"view": "table"}),
         states=w.STATES,
         **views(path, {} if group else given, "table"),

@@ -53,7 +53,9 @@ class SeenFleet:
         return NEVER if silent is None else silent
 
     def first(self, vms: Sequence[Vm], sort: str, most: int) -> Sequence[Vm]:
-        """The first VMs by a column; what is alike stays in the order it had."""
+        """The first VMs by a column; what is alike stays in the order it had. Without one, what has failed is first."""
+        if not sort and len(self.state.failures):
+            return by_key(vms, lambda vm: self.state.failures.of(vm.name) is None)
         column, turned = SORT_KEYS.get(sort.removeprefix("-")), sort.startswith("-")
         if column is None:
             return vms[::-1] if turned else vms

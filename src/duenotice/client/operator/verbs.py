@@ -41,7 +41,7 @@ class Verbs(ABC):
         return self._all(w.Vm, "vms", group=group, host=host, state=state, q=q, listens=listens)
 
     def vm_table(self, asked: w.VmQuery, *, offset: int = 0, limit: int = 100) -> w.VmTable:
-        """VMs as a table, by name as people count or as `sort` says: some rows of it, and how many match in all."""
+        """VMs as a table, by name (failed ones first) or as `sort` says: some rows of it, and how many match in all."""
         return self._do(get(w.VmTable, "vm-table", **asdict(asked), offset=offset, limit=limit))
 
     def vm(self, name: str) -> w.VmWithEvents:
