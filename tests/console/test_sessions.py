@@ -110,7 +110,7 @@ def test_a_long_answer_ends_with_its_session(
 
     async def fill() -> None:
         submit, policies = node.service.engine.submit, (EventsPolicy(True), EventsPolicy(False))
-        await asyncio.gather(*(submit(SetEventsPolicy("vm/web-0", policies[n % 2]), "test") for n in range(20_000)))
+        await asyncio.gather(*(submit(SetEventsPolicy("set/web", policies[n % 2]), "test") for n in range(20_000)))
 
     node.run(fill())
     cookie = node.cookie()

@@ -12,13 +12,16 @@ from tests.crash.server import Caller, Gone, Response, Server
 
 FLEET = """
 [[vms]]
+policy = { all_instances_down = false }
 name = "solo"
 address = "127.0.1.1"
 [[vms]]
+policy = { all_instances_down = false }
 name = "zonal"
 address = "127.0.1.2"
 zone = "1"
 [[availability_sets]]
+policy = { all_instances_down = false }
 name = "web"
 update_domains = 2
 vms = [
@@ -28,13 +31,15 @@ vms = [
 ]
 [[cloud_services]]
 name = "shop"
-vms = [{ name = "Shop_IN_0", address = "127.0.3.1", update_domain = 0 }]
+vms = [{ name = "Shop_IN_0", address = "127.0.3.1", update_domain = 0, policy = { all_instances_down = false } }]
 [[scale_sets]]
+policy = { all_instances_down = false }
 name = "batch"
 capacity = 2
 addresses = "127.0.4.0/24"
 update_domains = 1
 """
+"""Every owner wants every notice, also while all of its VMs are down (M14)."""
 VMS = {
     "solo": ("127.0.1.1", "vm/solo"),
     "zonal": ("127.0.1.2", "vm/zonal"),
