@@ -61,6 +61,10 @@ class Vm:
         """As root of this machine would type it; it must succeed."""
         return self.systemd.inside("sh", "-c", f"exec 2>&1; {command}")
 
+    def _systemctl(self, *words: str) -> None:
+        """It waits for the end of a job, also if the server did not end well."""
+        self.run(f"DBUS_SESSION_BUS_ADDRESS=unix:path={self.systemd.socket} systemctl --user {' '.join(words)}")
+
     def write(self, path: str, text: str) -> None:
         """A file that only this machine sees."""
         (self.folder / "handed").write_text(text)
@@ -72,7 +76,7 @@ class Vm:
         with contextlib.ExitStack() as started:
             for each in servers:
                 self.systemd.run("StartUnit", each, "active")
-                started.callback(self.systemd.run, "StopUnit", each, "inactive")
+                started.callback(self._systemctl, "stop", each)
             yield
 
     def install(self, handler: str, drop_in: str = "") -> None:
@@ -82,7 +86,7 @@ class Vm:
         if drop_in:
             self._drop_ins.mkdir()
             shutil.copy(DROP_INS / drop_in, self._drop_ins)
-        self.run(f"DBUS_SESSION_BUS_ADDRESS=unix:path={self.systemd.socket} systemctl --user daemon-reload")
+        self._systemctl("daemon-reload")
 
     @contextlib.contextmanager
     def drill(self) -> Iterator[Work]:
