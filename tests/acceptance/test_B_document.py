@@ -393,7 +393,9 @@ def test_B10_2024_07_09_is_not_there_without_its_setting(shared: Node):
     """Version 2024-07-09 is 404, and advice is refused with what turns it on."""
     assert shared.get("render-0", "2024-07-09").status == 404
     answer = shared.operator("POST", "/v1/events", {"type": ADVICE, "resources": ["render-0"]})
-    assert (answer.status, "--spot-rebalance" in answer.json()["hint"]) == (422, True)
+    document = shared.operator("GET", "/v1/vms/render-0/document?api-version=2024-07-09")
+    for refused in (answer, document):
+        assert (refused.status, "--spot-rebalance" in refused.json()["hint"]) == (422, True)
 
 
 def test_B10_2024_07_09_shows_a_spot_vm_the_advice_to_move():

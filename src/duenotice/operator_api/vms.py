@@ -23,7 +23,7 @@ from duenotice.operator_api.calls import Call, Handler, Paging, Room, decoded, n
 from duenotice.operator_api.fleet import WANTED, Wanted
 from duenotice.operator_api.vm_states import VmStates, listed_state_of, state_of_vm
 from duenotice.wire import operator as o
-from duenotice.wire.api_versions import API_VERSIONS, versions_of
+from duenotice.wire.api_versions import API_VERSIONS, SPOT_REBALANCE, versions_of
 from duenotice.wire.document_json import encode_document
 from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator import from_domain, to_domain
@@ -70,7 +70,16 @@ class Vms(Resource):
         return [
             Call("GET", "/v1/vms", viewer, self.index, "List VMs", page, None, query, (404,)),
             Call("GET", _ONE, viewer, self.show, "Show a VM", {200: o.VmWithEvents}),
-            Call("GET", f"{_ONE}/document", viewer, self.document, "The document of a VM", read, query=version),
+            Call(
+                "GET",
+                f"{_ONE}/document",
+                viewer,
+                self.document,
+                "The document of a VM",
+                read,
+                query=version,
+                refusals=(422,),
+            ),
             Call("POST", f"{_ONE}/listen", operator, self.listen, listen, {200: o.Vm}),
             *(
                 Call("POST", f"{_ONE}/{name}", operator, self._operation(event_type), summary, RAISED)
@@ -151,6 +160,8 @@ class Vms(Resource):
         vm = self._find(request)
         name = request.query_params.get("api-version", API_VERSIONS[-1].name)
         known = {version.name: version for version in versions_of(self._engine.policy.spot_rebalance)}
+        if name == SPOT_REBALANCE.name and name not in known:
+            raise Refused(f"This service does not have {name}.", hint="Start it with --spot-rebalance.")
         if name not in known:
             raise Malformed(f"{name[:40]!r} is not an api-version.", hint=f"Use one of {', '.join(known)}.")
         body = await self._engine.look(lambda state: encode_document(state.document(scope_of(vm)), known[name]))
