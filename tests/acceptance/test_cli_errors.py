@@ -85,7 +85,8 @@ def test_bad_usage_is_2(shared: Node, line: str) -> None:
         ("banana", "There is no command 'banana'.", "See 'duenotice --help'."),
         (
             "events list --type Rebot",
-            "Invalid value for '--type': 'Rebot' is not one of Freeze, Reboot, Redeploy, Preempt, Terminate.",
+            "Invalid value for '--type': 'Rebot' is not one of Freeze, Reboot, Redeploy, Preempt, Terminate, "
+            "SpotRebalanceRecommendation.",
             "Did you mean 'Reboot'?",
         ),
         ("audit --last x", "Invalid value for '--last': 'x' is not a valid integer range.", "See 'duenotice audit"),
