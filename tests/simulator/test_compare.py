@@ -76,11 +76,11 @@ RENAMED: tuple[Change, ...] = (
     ("    fingerprint: str\n    until: datetime\n", "    request_digest: str\n    until: datetime\n"),
     ("change.fingerprint", "change.request_digest"),
     ("known.fingerprint", "known.request_digest"),
-    ("record_with_homes, _same]", "record_with_homes, _same, _same]"),
+    ("record_with_homes, _same, _same]", "record_with_homes, _same, _same, _same]"),
 )
 """A class and a field of a stored record get other names, and the format of records another number."""
 FIELD = Rename("field", "fingerprint", "request_digest", "record/transition:request-answered")
-FORMAT = Rename("format", 11, 12, "record")
+FORMAT = Rename("format", 12, 13, "record")
 
 
 def table(*lines: Rename) -> str:
@@ -154,7 +154,7 @@ def test_a_commit_that_cannot_print_digests_is_refused_and_its_worktree_removed(
 # --- the transcripts ---
 
 
-def stored(payload: bytes, *lines: Rename, position: int = 1, format: int = 11, crc: int | None = None) -> str:
+def stored(payload: bytes, *lines: Rename, position: int = 1, format: int = 12, crc: int | None = None) -> str:
     """The digest of one stored row."""
     sound = crc32(payload, crc32(b"%d %d" % (position, format)))
     transcripts = Transcripts(lambda: 0.0, Recording(Renames(lines)))
@@ -216,8 +216,8 @@ def test_another_codec_is_another_digest(other: bytes) -> None:
 
 
 def test_another_checksum_and_another_format_are_another_digest() -> None:
-    assert len({stored(OLD), stored(OLD, crc=crc32(OLD)), stored(OLD, format=12)}) == 3
-    assert stored(OLD, FORMAT) == stored(OLD, FORMAT, format=12)
+    assert len({stored(OLD), stored(OLD, crc=crc32(OLD)), stored(OLD, format=13)}) == 3
+    assert stored(OLD, FORMAT) == stored(OLD, FORMAT, format=13)
 
 
 def answered(body: bytes, *lines: Rename, length: int | None = None) -> str:
