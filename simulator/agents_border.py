@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from duenotice.agent import agent, ledger, logs, own_name, ports
+from duenotice.agent import agent, drill, ledger, logs, own_name, ports
 from duenotice.agent.handlers import processes, supervisor
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
@@ -134,8 +134,11 @@ def agents_border() -> Iterator[None]:
             (ledger, "fcntl", calls),
             (ledger, "time", calls),
             (ledger, "sync_directory", calls.sync_directory),
+            (ledger, "read_whole", calls.read_whole),
+            (drill, "read_whole", calls.read_whole),
             (own_name, "os", calls),
             (own_name, "sync_directory", calls.sync_directory),
+            (own_name, "read_whole", calls.read_whole),
             (processes, "_start", _start),
             (ports, "serve", _serve),
             (processes, "require_trusted", lambda argv: None),

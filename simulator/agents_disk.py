@@ -250,6 +250,10 @@ class SystemCalls:
     def sleep(self, seconds: float) -> None:
         """Never needed: nobody else has the lock."""
 
+    def read_whole(self, path: DiskPath) -> bytes:
+        self._alive()
+        return path.read_bytes()
+
     def sync_directory(self, directory: DiskPath) -> None:
         self._alive()
         directory.disk.sync_names()

@@ -7,13 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.clock import Instant, later
+from duenotice.domain.approval import awaited
 from duenotice.domain.failure import Failure, Failures
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, between, lives_of
 from duenotice.errors import LookAt, Malformed, NotFound
-from duenotice.operator_api.answers import Resource, shown
+from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import Call, Room
 from duenotice.operator_api.vm_states import state_of
 from duenotice.wire import operator as o
@@ -57,16 +58,22 @@ class Timelines(Resource):
         return await self._looked(look)
 
     async def show(self, request: Request) -> Response:
-        """One event with its moments."""
+        """One event with its moments, and who is awaited (C07)."""
         known = await self._lives.traces(self._engine)
-        text, failures = request.path_params["id"], self._engine.state.failures
+        text, now = request.path_params["id"], self._engine.clock.now()
         wanted = canonical_id(text).upper()
-        found = known.find(wanted) or [trace_of(each) for each in failures if each.id.startswith(wanted)]
-        if not found:
-            raise NotFound(f"There is no event {text}.", look_at=LookAt.EVENTS)
-        if len(found) != 1:
-            raise NotFound(f"{len(found)} events begin with {text}.", hint="Give the whole id.")
-        return shown(told(found[0], failures, self._engine.clock.now()))
+
+        def look(state: State) -> o.Life:
+            failures = state.failures
+            found = known.find(wanted) or [trace_of(each) for each in failures if each.id.startswith(wanted)]
+            if not found:
+                raise NotFound(f"There is no event {text}.", look_at=LookAt.EVENTS)
+            if len(found) != 1:
+                raise NotFound(f"{len(found)} events begin with {text}.", hint="Give the whole id.")
+            live = state.events.get(found[0].event.id)
+            return told(found[0], failures, now, () if live is None else awaited(state, live, now))
+
+        return await self._looked(look)
 
 
 def _wanted(request: Request) -> Callable[[EventTrace], bool]:
@@ -96,10 +103,10 @@ def with_failures(traces: Sequence[EventTrace], failures: Failures) -> Sequence[
     return [*(trace_of(each) for each in failures if each.id not in known), *traces]
 
 
-def told(trace: EventTrace, failures: Container[str], now: Instant) -> o.Life:
-    """An event as in other answers, and its moments."""
+def told(trace: EventTrace, failures: Container[str], now: Instant, still_awaited: Sequence[str] = ()) -> o.Life:
+    """An event as in other answers, and its moments; an answer about one event names who is still awaited."""
     return from_domain.life(
-        from_domain.event(trace.event, now if trace.ended_at is None else None),
+        from_domain.event(trace.event, now if trace.ended_at is None else None, still_awaited),
         raised_at=trace.raised_at,
         approved_at=trace.approved_at,
         approved_by=trace.approved_by,
