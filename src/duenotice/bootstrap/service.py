@@ -236,6 +236,8 @@ class Service:
         """Those of the last process of this node may still be answering VMs (N05); others wait for one of many."""
         had_followers = not cluster.is_one_of_many(self.engine) and self.engine.state.followed
         await self.followers.open(had_followers)
+        if not cluster.is_one_of_many(self.engine):
+            self.engine.opened()
         if had_followers:
             await self.ticker.make_up()  # that may have taken a lease, in which no VM could be told either (S2, S25)
 

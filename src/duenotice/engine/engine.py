@@ -348,7 +348,7 @@ class Engine(Alone):
         self.publisher.publish(news.state, news.touched, self.clock.now().steady)
         self.below.show(news.records[-1].position)
         self._writer.showed(news)
-        self._journal.note_seen(news.records[-1].position)
+        self._note_seen(news.records[-1].position)
         await self._tell(news.records)
         # A moment later: who asked is answered before the ticker looks what is due.
         asyncio.get_running_loop().call_soon(self.changed.set)
@@ -356,6 +356,16 @@ class Engine(Alone):
             await self._off_loop(self._writer.catch_up)
         if self._spent is not None:
             self._spent.keep(news)  # last of all: then a thread gives it back, and not the loop
+
+    def opened(self) -> None:
+        """From now on VMs can read what is shown."""
+        self._note_seen(self._writer.seen)
+
+    def _note_seen(self, position: int) -> None:
+        """Not before VMs can read it: else a start that fails after this leaves nothing new to the next one, which then
+        does not wait for followers that still answer with what was before (S27)."""
+        if self.below.is_open:
+            self._journal.note_seen(position)
 
     async def _tell(self, records: Records) -> None:
         """Tell those who only listen; an error in a listener does not stop the engine."""

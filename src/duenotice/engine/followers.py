@@ -38,6 +38,10 @@ _AGAIN = "Read the snapshot, and listen again."
 class Below(Protocol):
     """Who shows what the engine shows, and has to be asked first."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether what is shown can be read by now; before, no VM is answered (S2)."""
+
     async def apply(self, news: News) -> None:
         """Wait until all have applied this, and still show what was before."""
 
@@ -50,6 +54,8 @@ class Below(Protocol):
 
 class Nobody:
     """A node that nobody follows."""
+
+    is_open = True
 
     async def apply(self, news: News) -> None:
         """There is nobody to wait for."""
@@ -136,7 +142,7 @@ class Followers:
         self.describe: Callable[[str], dict[str, str]] = lambda life: {"follower": life}
         """How the log calls a follower."""
         self._quiet_until = 0
-        self._is_open = self._has_changed = self._is_over = False
+        self.is_open = self._has_changed = self._is_over = False
         self._is_seen = False
         self.pending: News | None = None
         """What was told and is not shown yet."""
@@ -154,7 +160,7 @@ class Followers:
             self._quiet_until = self._now() + self.terms.lease
             while self._has_changed and self._now() < self._quiet_until:
                 await self._stir_or(self._quiet_until)
-        self._is_open = True
+        self.is_open = True
 
     def join(self, life: str, ear: Listener, position: int, owes: int) -> None:
         """A follower listens from now on, and has applied all up to a position; what it `owes` is on its way to it.
@@ -263,7 +269,7 @@ class Followers:
         self._patience = CHILD_PATIENCE + PATIENCE_PER_VM * len(touched.vms)
         for changed in self._notes:
             changed.update(touched.vms)
-        if not self._is_open:  # nobody is answered yet, and nobody can follow
+        if not self.is_open:  # nobody is answered yet, and nobody can follow
             self._has_changed = self._has_changed or is_seen
             return
         await self._tell(news, is_seen)

@@ -156,6 +156,10 @@ class NodeEngine(PassingEngine):
         call = self.policy.commit_allowance // 2
         return call if self._writer.is_read else call + 2 * self.seat.standing.terms.every
 
+    def _note_seen(self, position: int) -> None:
+        """Other nodes may show it already (N14)."""
+        self._journal.note_seen(position)
+
     def _waits_for(self, position: int) -> bool:
         """As long as we lead and reach the store; a node that can reach it then has it shown later."""
         return self._leading and self._allowed < position and self.seat.has_right

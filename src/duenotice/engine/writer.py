@@ -95,9 +95,10 @@ class Writer:
         self._shown = state
         self._ahead = state.copy()
         self._lag: Records = ()
-        self._seen = min(journal.seen, state.position)
+        self.seen = min(journal.seen, state.position)
+        """Up to where readers have it."""
         # Not more than we have loaded: another node may be writing.
-        self._unseen = list(journal.read(after=self._seen, limit=state.position - self._seen))
+        self._unseen = list(journal.read(after=self.seen, limit=state.position - self.seen))
         self._faulty: set[str] = set()
         self.is_read = True
         """Whether VMs can ask here. If not, other nodes show later than this one what owes them its notice (S2)."""
@@ -165,7 +166,7 @@ class Writer:
         self._untold = () if self.is_read else self._owed(news.records)
         self._ahead, self._shown = self._shown, news.state
         self._lag = tuple(record for record in news.records if record.position > self._ahead.position)
-        self._unseen, self._seen = [], news.records[-1].position
+        self._unseen, self.seen = [], news.records[-1].position
 
     def catch_up(self) -> None:
         """Bring our own state up to date with the readers' state."""
@@ -350,7 +351,7 @@ class Writer:
         """Look what is stored: a commit that seemed to fail may be in the journal after all. Tells what went wrong."""
         self._is_unsure = True
         try:
-            self._unseen = list(self._journal.read(after=self._seen))
+            self._unseen = list(self._journal.read(after=self.seen))
             self._is_unsure = False
         except (Misconfigured, InvariantBroken, Unavailable) as trouble:  # damaged, or of a newer duenotice (N16)
             return trouble

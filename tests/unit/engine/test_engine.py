@@ -17,6 +17,7 @@ from duenotice.domain.snapshot import take
 from duenotice.domain.transitions import EventApproved, EventRaised, EventStarted, Record, Transition
 from duenotice.engine import engine as engine_module
 from duenotice.engine.engine import SELF, Engine, Records, load
+from duenotice.engine.followers import Followers
 from duenotice.errors import Conflict, Damaged, InvariantBroken, Misconfigured, NotFound, Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from tests.unit.domain.build import HOUR, MINUTE, SECOND, VMS, declaration, id_of
@@ -639,3 +640,19 @@ async def test_a_fleet_of_thousands_is_one_commit() -> None:
         await ask(engine, ApplyFleet(declaration(*VMS, *many, digest="many")))
         assert commits == [4]
         assert len(engine.publisher.state.fleet.vms) == 2500 + len(VMS)
+
+
+@in_loop
+async def test_nothing_counts_as_seen_before_vms_can_read_it() -> None:
+    """Else a start that fails leaves nothing new to the next one, which does not wait for old followers (S27)."""
+    journal = MemoryJournal()
+    async with running(journal) as engine:
+        before = journal.seen
+        engine.below = followers = Followers(engine.state.position)
+        await listen(engine, "alone")
+        assert journal.seen == before < journal.last_position()
+        await followers.open(had_followers=False)
+        engine.opened()
+        assert journal.seen == journal.last_position()
+        await ask(engine, ScheduleEvent(id_of(1), EventType.REBOOT, ("alone",)))
+        assert journal.seen == journal.last_position()

@@ -149,6 +149,8 @@ async def test_a_member_that_dies_while_another_one_is_waited_for_does_not_have_
 class KilledFollower:
     """Is waited for until it is put out."""
 
+    is_open = True
+
     def __init__(self) -> None:
         self.is_out = asyncio.Event()
 
