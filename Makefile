@@ -52,9 +52,12 @@ lint: develop ## style, types and import contracts
 test test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: develop ## lint, then the tests of every day (as root on Debian it installs Debian packages)
-	@$(MAKE) --no-print-directory --jobs --output-sync lint programs domain-tests
-	@$(MAKE) --no-print-directory --jobs parallel-tests three-nodes-tests smoke-tests
+	@$(MAKE) --no-print-directory --jobs --output-sync=line lint domain-tests waiting-tests
 	@$(MAKE) --no-print-directory serial-tests
+
+# They wait much, so lint and the tests of the domain, which compute, run beside them.
+waiting-tests: programs
+	@$(MAKE) --no-print-directory parallel-tests three-nodes-tests smoke-tests
 
 # Everything, in hours, with data from a seed of its own: all go on when one fails, and make names at the end which did.
 ALL := lint programs domain-tests parallel-tests three-nodes-tests test-host serial-tests mutants oracle soak-tests test-monitoring test-az \
@@ -70,11 +73,11 @@ PYTEST = $(BIN)/pytest -q $(if $(DUENOTICE_SEED),--hypothesis-seed=$(DUENOTICE_S
 domain-tests: develop
 	$(PYTEST) tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-# Six processes, each takes the next file in the order of tests/conftest.py. They wait more than they compute, so they
+# Eight processes, each takes the next file in the order of tests/conftest.py. They wait more than they compute, so they
 # are more than a small machine has cores.
 DAILY := not soak and not kubernetes and not host
 parallel-tests: develop
-	$(PYTEST) -n 6 --dist loadfile --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
+	$(PYTEST) -n 8 --dist loadfile --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
 
 # Real guests run one after the other: each takes much of a small machine's memory.
 smoke-tests: develop
