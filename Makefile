@@ -55,8 +55,9 @@ test: develop ## lint, then the tests of every day (as root on Debian it install
 	@$(MAKE) --no-print-directory --jobs --output-sync=line lint domain-tests waiting-tests
 	@$(MAKE) --no-print-directory serial-tests
 
-# They wait much, so lint and the tests of the domain, which compute, run beside them.
-waiting-tests: programs
+# They wait much, so lint and the tests of the domain, which compute, run beside them. All are collected once before:
+# in a fresh clone each of the processes would compile each file.
+waiting-tests: programs collection
 	@$(MAKE) --no-print-directory parallel-tests three-nodes-tests smoke-tests
 
 # Everything, in hours, with data from a seed of its own: all go on when one fails, and make names at the end which did.
@@ -78,6 +79,9 @@ domain-tests: develop
 DAILY := not soak and not kubernetes and not host
 parallel-tests: develop
 	$(PYTEST) -n 8 --dist loadfile --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
+
+collection: develop
+	@$(PYTEST) --collect-only tests >.venv/collection.log || { tail .venv/collection.log; exit 1; }
 
 # Real guests run one after the other: each takes much of a small machine's memory.
 smoke-tests: develop
