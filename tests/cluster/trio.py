@@ -78,9 +78,16 @@ class Trio:
         self.programs: dict[str, Sequence[str]] = dict.fromkeys(NAMES, INSTALLED)
         """As what each node is started."""
         self.servers: dict[str, Server] = {name: self._begin(name) for name in NAMES}
-        for server in self.servers.values():
-            server.wait_until_serving()
+        self._wait_for_all()
         self.token = self.servers["a"].token
+
+    def _wait_for_all(self) -> None:
+        try:
+            for server in self.servers.values():
+                server.wait_until_serving()
+        except AssertionError as error:  # one waits for another: the reason is in the log of that one
+            logs = "\n".join(f"{name}:\n{server.log()}" for name, server in self.servers.items())
+            raise AssertionError(f"{error}\nThe logs of all nodes:\n{logs}") from error
 
     def _begin(self, name: str) -> Server:
         program = [*self.place.inside(name), *self.programs[name]]
