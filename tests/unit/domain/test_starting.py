@@ -140,7 +140,7 @@ class TestOneUpdateDomainAtATime:
         assert started(state, schedule(state, "Front_IN_1", number=3)).phase is Phase.STARTED
         assert started(state, schedule(state, "batch_101", number=4)).phase is Phase.STARTED
 
-    @pytest.mark.parametrize("cause", [Cause.MAINTENANCE, Cause.LIVE_MIGRATION])
+    @pytest.mark.parametrize("cause", [Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST])
     def test_all_planned_work_is_held_back(self, cause: Cause) -> None:
         state = listening()
         started(state, schedule(state, "web-0", number=1))
