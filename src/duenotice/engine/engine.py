@@ -362,8 +362,11 @@ class Engine(Alone):
         self._note_seen(self._writer.seen)
 
     def _note_seen(self, position: int) -> None:
-        """Not before VMs can read it: else a start that fails after this leaves nothing new to the next one, which then
-        does not wait for followers that still answer with what was before (S27)."""
+        """Not before VMs can read it (S27).
+
+        A start may fail before that. The next one waits for followers that still show what was before, but only if
+        something is left that nobody has seen.
+        """
         if self.below.is_open:
             self._journal.note_seen(position)
 
