@@ -25,7 +25,7 @@ from benchmarks.support.machine import SERVER_CORE, on_core
 from benchmarks.support.results import Duel, Row, at_most, figure, p50, p99, reaches
 from benchmarks.support.yard import FLEET, Yard
 from duenotice.bootstrap.logs import ChangeLog, configure
-from duenotice.bootstrap.tuning import Tuning
+from duenotice.bootstrap.process import GarbageCollection
 from duenotice.clock import MICROS, SystemClock
 from duenotice.domain.commands import CancelEvent, Command, EnableScope, ScheduleEvent
 from duenotice.domain.event import EventType
@@ -146,7 +146,7 @@ async def _engine(data_dir: Path) -> AsyncIterator[Engine]:
     changes = ChangeLog()
     engine.on_commit.append(lambda records: changes.add(records, engine.state))
     engine.start()
-    tuning = Tuning(engine)
+    tuning = GarbageCollection(engine)
     with _interpreter_as_before():
         tuning.start()
         try:
@@ -158,7 +158,7 @@ async def _engine(data_dir: Path) -> AsyncIterator[Engine]:
 
 @contextmanager
 def _interpreter_as_before() -> Iterator[None]:
-    """What `Tuning` sets is for a process that only serves; others are measured after this."""
+    """What `GarbageCollection` sets is for a process that only serves; others are measured after this."""
     interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
     try:
         yield

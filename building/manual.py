@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from duenotice import __version__
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 
 
 def pages(root: click.Command, name: str, date: str) -> Iterator[tuple[str, str]]:

@@ -206,9 +206,23 @@ class AgentChecker(VmWatcher, Watcher):
             told = f"reads document {document.incarnation}: {', '.join(map(_short, document.events.values()))}"
             self.vm.write_down(told)
             self.say(told)
+        self._see_what_hits(document)
+
+    def called(self, name: str) -> None:
+        """The agent was told its VM's name.
+
+        Under another name the last document hits this VM with other events, and one that it shows for the old name only
+        is gone for this VM (H01). No other document need follow: if the events stay the same, a poll is answered 304.
+        """
+        if name != self.name:
+            self.name = name
+            if self._document is not None:
+                self._see_what_hits(self._document)
+
+    def _see_what_hits(self, document: ToldDocument) -> None:
         hit = {key: event for key, event in document.events.items() if self.name in event.resources}
         for event_id in self._met - hit.keys():
-            self._gone_at[event_id] = now
+            self._gone_at[event_id] = self.vm.loop.time()
         for event_id, event in hit.items():
             if event_id not in self._met:
                 self._met.add(event_id)

@@ -7,10 +7,10 @@ from functools import lru_cache, partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from duenotice.domain import transitions as t
-from duenotice.domain.transitions import Record
-from duenotice.wire.event_names import TYPE_NAMES
-from duenotice.wire.times import parse_time
+from duenotice.domain import records as t
+from duenotice.domain.records import Record
+from duenotice.wire.api_versions import TYPE_NAMES
+from duenotice.wire.spans import parse_time
 from simulator.agents_checks import AgentChecker
 from simulator.agents_faults import hit_by, pauses
 from simulator.agents_line import Connection, Told
@@ -81,7 +81,7 @@ class NetworkDoor:
 
     def _taken(self, told: Told) -> None:
         if isinstance(told, str):
-            self._checker.name = told
+            self._checker.called(told)
         else:
             self._checker.read(told)
 

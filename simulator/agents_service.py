@@ -7,7 +7,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from duenotice.wire.times import format_rfc1123
+from duenotice.wire.spans import format_rfc1123
 from simulator.agents_line import Connection
 from simulator.loop import Handle, VirtualLoop
 from simulator.machine import BEGIN

@@ -22,8 +22,8 @@ from unittest.mock import patch
 import structlog
 
 from duenotice import clock
-from duenotice.bootstrap import cluster, timekeeping
-from duenotice.domain.touched import Touched
+from duenotice.bootstrap import cluster, process
+from duenotice.domain.apply import Touched
 from duenotice.engine import engine, seat
 from duenotice.engine.publisher import Publisher, ScopePage
 from duenotice.metadata_api import held_polls
@@ -122,10 +122,10 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
             (engine, "Worker", NamedWorker),
             (seat, "Worker", NamedWorker),
             (Publisher, "_touched_pages", _in_order),
-            (timekeeping, "EVERY", HEARTBEAT),
+            (process, "EVERY", HEARTBEAT),
             (held_polls, "BEAT_SECONDS", BEAT),
             (cluster, "alarm", lambda: None),
-            (way_to_leader, "call", between_nodes),
+            (way_to_leader, "fetch", between_nodes),
         ):
             inside.enter_context(patch.object(target, name, value))
         _THREAD["world"] = threading.get_ident()

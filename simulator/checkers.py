@@ -13,7 +13,7 @@ from typing import Protocol
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Consent, Event, EventType, Phase
 from simulator.history import Answer, Committed, Moment, Outcome, World, parsed, scope_of
 from simulator.shape import faults

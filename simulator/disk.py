@@ -11,8 +11,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from duenotice.clock import Alive, Instant
+from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
 from duenotice.journal.as_found import as_found
 from duenotice.journal.codec import RECORDS, Mark, Row, mark_of

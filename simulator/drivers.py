@@ -13,9 +13,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duenotice.domain import transitions as t
-from duenotice.domain.transitions import Record
-from duenotice.http_call import HttpAnswer
+from duenotice.domain import records as t
+from duenotice.domain.records import Record
+from duenotice.http.fetch import HttpAnswer
 from simulator.drivers_reports import expect_report
 from simulator.faults import fault
 from simulator.loop import Owner

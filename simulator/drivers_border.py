@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
-from duenotice.bootstrap import impact
+from duenotice.bootstrap import drivers
 from duenotice.engine.engine import Engine
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 from duenotice.impact import command, spool, webhook
 from duenotice.impact.driver import Driver
 from duenotice.settings import ServeSettings
@@ -23,7 +23,7 @@ from simulator.drivers_commands import commands_of
 from simulator.loop import OWNER
 from simulator.machine import MACHINE
 
-_real_driver = impact._driver
+_real_driver = drivers._driver
 
 
 async def call(url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None, **_: Any) -> HttpAnswer:
@@ -40,11 +40,12 @@ async def call(url: str, *, body: bytes = b"", headers: Mapping[str, str] | None
 
 
 def _driver(settings: ServeSettings, engine: Engine, data_dir: Path | None) -> Driver | None:
-    """The real drivers; notes of commands are on the disk of the machine."""
+    """The real drivers; notes of commands are on the disk of the machine, in the data directory of the process."""
     outside = OUTSIDE.get(None)
     if outside is None or outside.kind == "webhook":
         return _real_driver(settings, engine, data_dir)
-    folder = cast(Path, commands_of(MACHINE.get()).disk / "impact")
+    machine = MACHINE.get()
+    folder = cast(Path, commands_of(machine).disk / f"data-{machine.directories}/impact")
     return command.CommandDriver(["/bin/true"], folder, TIMEOUT)
 
 
@@ -71,12 +72,13 @@ def drivers_border() -> Iterator[None]:
     calls.waitpid = _waitpid
     with ExitStack() as inside:
         for target, name, value in (
-            (impact, "_driver", _driver),
-            (webhook, "call", call),
+            (drivers, "_driver", _driver),
+            (webhook, "fetch", call),
             (webhook, "ssl", SimpleNamespace(create_default_context=lambda **_: None, SSLContext=ssl.SSLContext)),
             (command, "os", calls),
             (command, "_spawn_wrapper", _spawn_wrapper),
             (command, "_end_of", _end_of),
+            (spool.Spool, "name", lambda notes: str(notes.directory)),  # no draw: the ids of a world stay as they were
             (spool, "boot_id", lambda: MACHINE.get().boot_id),
             (spool, "start_time", lambda pid: commands_of(MACHINE.get()).start_time(pid)),
         ):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from duenotice.clock import micros_of
 from duenotice.domain.event import Phase
-from duenotice.domain.scope import scope_of
+from duenotice.domain.fleet import scope_of
 from simulator.agents_in_world import heal_agents, settle_agents
 from simulator.clients import FAILURES, poll
 from simulator.machine import BEGIN
@@ -22,6 +22,7 @@ HOUR = timedelta(hours=1)
 STARTS = 300.0
 """Seconds within which every node must be up again."""
 MOST_CONNECTIONS = 200
+"""Far more than there are VMs, each of which keeps one connection to a node."""
 NOTICE = 603.0
 """Seconds of notice before a Redeploy, with what is added for the commit and for rounding."""
 
@@ -30,6 +31,7 @@ async def come_to_rest(world: "World") -> None:
     """Heal, and hold the world against the liveness list."""
     await sweep(world, waits=False)
     await _heal(world)
+    await _let_operators_finish(world)
     world.judge.check_promises()
     await _let_all_end(world)
     await _probe(world)
@@ -91,6 +93,17 @@ def _set_clocks(world: "World") -> None:
             node.machine.set_wall_right(last)
 
 
+async def _let_operators_finish(world: "World") -> None:
+    """Requests of operators that were lost are sent again, until they are answered or given up.
+
+    What they ask for must not come later: advice that nobody withdraws would stay for ever, and a fleet that is applied
+    again may take the VM away that is probed.
+    """
+    end = world.loop.time() + PATIENCE
+    while world.operator.under_way and world.loop.time() < end:  # noqa: ASYNC110 - time costs nothing here
+        await asyncio.sleep(1.0)
+
+
 async def _let_all_end(world: "World") -> None:
     """A maintenance always ends; so does every event. What would take days is cancelled first, and advice withdrawn."""
     for plan in sorted(world.judge.plans):
@@ -120,13 +133,7 @@ async def _open_plans(world: "World") -> list[str]:
 
 
 async def _probe(world: "World") -> None:
-    """A new event is visible in a second, an approved one starts in a second, and both at every node.
-
-    Somebody may still apply a fleet again, and take the VM away: that is waited for.
-    """
-    end = world.loop.time() + PATIENCE
-    while world.operator.under_way and world.loop.time() < end:  # noqa: ASYNC110 - time costs nothing here
-        await asyncio.sleep(1.0)
+    """A new event is visible in a second, an approved one starts in a second, and both at every node."""
     clients = world.clients.values()
     listening = [client for client in clients if client.document and client.version == "2020-07-01"]
     vms = world.observatory.by_address

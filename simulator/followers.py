@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from duenotice.bootstrap.follower_service import FollowerService
+from duenotice.bootstrap.follower import FollowerService
 from duenotice.bootstrap.ports import NOWHERE
 from duenotice.errors import DuenoticeError
 from duenotice.settings import ServeSettings

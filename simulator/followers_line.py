@@ -1,17 +1,18 @@
 """How a follower of the world reaches its nodes: the real requests of `NodeLine`, over a connection of the world."""
 
 import asyncio
-import http.client
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
-from duenotice.bootstrap import follower_service
+from duenotice.bootstrap import follower
 from duenotice.follower import commands, following
 from duenotice.follower.line import NodeLine, NodeStream
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
+from duenotice.http.http1 import Request, Response, ResponseHead
+from duenotice.http.transport import Connection
 from simulator.loop import OWNER, Handle
 from simulator.machine import MACHINE, Process
 from simulator.network import Network, OperatorCall, asgi_scope
@@ -106,64 +107,71 @@ class StreamedCall(OperatorCall):
             self._gone.set_result(None)
 
 
-class WorldResponse:
-    """An answer, as far as `NodeLine` reads one."""
-
-    def __init__(self, answer: HttpAnswer, stream: StreamedCall | None) -> None:
-        self.status, self._body, self.stream = answer.status, answer.body, stream
-        self.lines: list[bytes] = []
-
-    def read(self) -> bytes:
-        return self._body
-
-    def readline(self) -> bytes:
-        """What came, or nothing at the end: it is asked for a line when there is one."""
-        return self.lines.pop(0) if self.lines else b""
-
-    def close(self) -> None:
-        """See the connection."""
-
-
 class WorldConnection:
-    """A connection of a follower, as far as `NodeLine` uses one; it stands for its socket too."""
+    """A connection of a follower, as `NodeLine` uses one."""
 
-    def __init__(self, line: "WorldLine", patience: float) -> None:
-        self._line, self.patience = line, patience
+    def __init__(self, line: "WorldLine") -> None:
+        self._line = line
         self._process, self.stream = _process(), cast(StreamedCall | None, None)
         self._timer: Handle | None = None
-        self.sock = self
+        self._idle_seconds = line.patience
+        self._lines: list[bytes] = []
 
-    def settimeout(self, patience: float) -> None:
-        self.patience = patience
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds without a piece after which a stream is over."""
+        return self._idle_seconds
+
+    @idle_seconds.setter
+    def idle_seconds(self, seconds: float) -> None:
+        self._idle_seconds = seconds
         if self._timer is not None:
             self._wait()
 
-    def request(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> None:
-        """It is sent when its answer is asked for."""
-        self._asked = method, path, data or b"", {name.lower(): value for name, value in headers.items()}
+    def exchange(self, request: Request, seconds: float, largest: int = 0) -> Response:
+        answer: HttpAnswer = self._process.machine.loop.waited(
+            lambda: self._asked(request, min(seconds, self._idle_seconds))
+        )
+        return Response(answer.status, dict(answer.headers), answer.body)
 
-    def getresponse(self) -> WorldResponse:
-        response = self._process.machine.loop.waited(self._answer)
-        self.stream = response.stream
-        return response
+    def open(self, request: Request, seconds: float, largest: int = 0) -> tuple[ResponseHead, Iterator[bytes]]:
+        answer, self.stream = self._process.machine.loop.waited(lambda: self._begun(request, seconds))
+        if answer.status != 200:
+            self._lines.append(answer.body)
+        return ResponseHead(1, answer.status, {}), self._pieces()
 
-    async def _answer(self) -> WorldResponse:
-        network, (method, path, data, headers) = self._process.network, self._asked
-        who, node = self._process.name.partition("-")[0], self._line.target.host
-        if "/follow/records" in path:
-            stream = StreamedCall(network, who, node, asgi_scope(method, path, headers, data))
-            network._calls[stream] = None
-            self._process.on_death.append(stream.hang_up)
-            stream.begin(self.patience)
-            return WorldResponse(await stream.answer, stream)
-        asking = network.call(who, node, method, path, headers, data, self.patience)
-        self._line.under_way = task = asyncio.ensure_future(asking)
+    def _pieces(self) -> Iterator[bytes]:
+        """What came, until the end: it is asked for a line when there is one."""
+        while self._lines:
+            yield self._lines.pop(0)
+
+    async def _begun(self, request: Request, seconds: float) -> tuple[HttpAnswer, StreamedCall]:
+        """Its stream too: the work of a thread begins again with another connection, when this has come."""
+        network, headers = self._process.network, {name.lower(): value for name, value in request.headers.items()}
+        scope = asgi_scope(request.method, request.path, headers, bytes(request.body))
+        stream = StreamedCall(network, *self._ends(), scope)
+        network._calls[stream] = None
+        self._process.on_death.append(stream.hang_up)
+        stream.begin(seconds)
+        return await stream.answer, stream
+
+    async def _asked(self, request: Request, seconds: float) -> HttpAnswer:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        who, node = self._ends()
+        asking = self._process.network.call(
+            who, node, request.method, request.path, headers, bytes(request.body), seconds
+        )
+        task: asyncio.Task[HttpAnswer] = asyncio.ensure_future(asking)
+        self._line.under_way = task
         try:
-            return WorldResponse(await task, None)
+            return await task
         except asyncio.CancelledError:
             raise ConnectionResetError("hung up") from None
 
-    def hear(self, tell: Callable[[], None], response: WorldResponse) -> None:
+    def _ends(self) -> tuple[str, str]:
+        return self._process.name.partition("-")[0], self._line.target.host
+
+    def hear(self, tell: Callable[[], None]) -> None:
         """Tell of each line, and of the end, when it is there; the end is also when nothing comes for too long."""
         assert self.stream is not None
         rest = b""
@@ -172,7 +180,7 @@ class WorldConnection:
             nonlocal rest
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
-                response.lines.append(line + b"\n")
+                self._lines.append(line + b"\n")
                 tell()
             self._wait()
             if not piece:
@@ -184,9 +192,9 @@ class WorldConnection:
     def _wait(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._process.machine.loop.call_later(self.patience, self.shutdown)
+        self._timer = self._process.machine.loop.call_later(self._idle_seconds, self.shutdown)
 
-    def shutdown(self, _: int = 2) -> None:
+    def shutdown(self) -> None:
         """Who waits for it stops waiting."""
         if self.stream is not None:
             self.stream.hang_up()
@@ -202,8 +210,8 @@ class WorldLine(NodeLine):
 
     under_way: "asyncio.Task[HttpAnswer] | None" = None
 
-    def _connected(self, patience: float) -> http.client.HTTPConnection:
-        return cast(http.client.HTTPConnection, WorldConnection(self, patience))
+    def _connected(self) -> Connection:
+        return cast(Connection, WorldConnection(self))
 
     def hang_up(self) -> None:
         """Also a beat whose work was left to wait for its answer."""
@@ -220,8 +228,7 @@ class _Pump:
 
     def start(self) -> None:
         lines, heard = iter(self._stream), self._heard
-        connection, response = cast(Any, self._stream)._connection, cast(Any, self._stream)._response
-        connection.hear(lambda: heard.put_nowait(next(lines, None)), response)
+        cast(Any, self._stream)._connection.hear(lambda: heard.put_nowait(next(lines, None)))
 
 
 def _nanos() -> int:
@@ -249,10 +256,10 @@ def followers_border(worker: Any) -> Iterator[None]:
             (commands, "Worker", Threads),
             (following, "threading", SimpleNamespace(Thread=_Pump)),
             (following, "boot_nanos", _nanos),
-            (follower_service, "NodeLine", WorldLine),
-            (follower_service, "alarm", lambda: None),
-            (follower_service, "MetadataServer", SimulatedDoor),
-            (follower_service, "_token", lambda text: text),
+            (follower, "NodeLine", WorldLine),
+            (follower, "alarm", lambda: None),
+            (follower, "MetadataServer", SimulatedDoor),
+            (follower, "_token", lambda text: text),
         ):
             inside.enter_context(patch.object(target, name, value))
         yield

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from duenotice.clock import Instant
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.commands import Command
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Group, GroupKind, Vm

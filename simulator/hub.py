@@ -17,9 +17,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from duenotice.clock import MICROS
-from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import scope_of
-from duenotice.domain.touched import Touched
+from duenotice.domain.apply import Touched
+from duenotice.domain.fleet import Vm, scope_of
 from duenotice.engine.followers import Followers
 from duenotice.engine.interest import Interest
 from duenotice.engine.membership import Terms
@@ -258,7 +257,7 @@ class Hub:
         self.followers = Followers(0, TERMS, lambda: self.right, lambda: int(loop.time() * MICROS))
         self.tasks: set[asyncio.Task[Any]] = set()
         vms = [Vm(f"vm-{n}", f"10.0.0.{n}", group=f"availability-set/{n // 3}") for n in range(12)]
-        placed = {vm.name: vm.on(self.dice.choice(HOSTS)) for vm in vms}
+        placed = {vm.name: vm.moved_to(self.dice.choice(HOSTS)) for vm in vms}
         self.log = [Log(dict.fromkeys(map(scope_of, vms), 0), placed)]
         self.touched: dict[int, Touched] = {}
         self.readers = [Reader(self, f"r{n}", host) for n, host in enumerate((*HOSTS, None))]
@@ -305,7 +304,7 @@ class Hub:
             versions, vms = dict(last.versions), dict(last.vms)
             if dice.random() < 0.25:
                 name = dice.choice(sorted(vms))
-                vms[name] = vms[name].on(dice.choice(HOSTS))
+                vms[name] = vms[name].moved_to(dice.choice(HOSTS))
                 touched = Touched({scope_of(vms[name])}, {name}, set())
             else:
                 touched = Touched({dice.choice(sorted(versions))}, set(), set())

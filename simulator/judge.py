@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duenotice.domain import transitions as t
-from duenotice.domain.maintenance import Status
-from duenotice.domain.transitions import Record
-from duenotice.http_call import HttpAnswer
+from duenotice.domain import records as t
+from duenotice.domain.plan import Status
+from duenotice.domain.records import Record
+from duenotice.http.fetch import HttpAnswer
 from simulator.observatory import Observatory
 
 

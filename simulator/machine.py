@@ -29,6 +29,8 @@ class Machine:
         self._wall = timedelta()
         self._told = -1.0, BEGIN
         """The last time of day that was asked for, and when: many ask in one moment."""
+        self.directories = 1
+        """How many data directories its node has had: a second process of a node cannot use one that is in use."""
         self.commands: Any = None
         """The commands that run here, see `drivers_commands`."""
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from duenotice.client.operator.in_process import App
 from duenotice.clock import monotonic
 from duenotice.errors import Unavailable
-from duenotice.http_call import HttpAnswer, NothingSent
+from duenotice.http.fetch import HttpAnswer, NothingSent
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.protocol import Connection
 from duenotice.metadata_api.pulse import Pulse
@@ -205,12 +205,25 @@ class _Exchange:
             self._fail(ConnectionRefusedError("nobody listens"))
         elif network.faults.happens("connection-reset", network.chances["connection-reset"], self._dice):
             self._fail(ConnectionResetError("reset by peer"))
-        elif self._alone:
-            wire = network.new_wire(self._address, self._node)
-            wire.send(self._data, self._came, self._fail)
-            self.answer.add_done_callback(lambda _: wire.hang_up())
         else:
-            network.wire_to(self._address, self._node).send(self._data, self._came, self._fail)
+            open_wire = network.new_wire if self._alone else network.wire_to
+            wire = open_wire(self._address, self._node)
+            wire.send(self._data, self._came, self._fail)
+            self.answer.add_done_callback(lambda _: self._over(wire))
+
+    def _over(self, wire: "Wire") -> None:
+        """The client keeps one connection to each node as long as it is answered there, and closes all others.
+
+        Else a node that stands still would be left one more with each request that is given up, and when it wakes up it
+        would keep all of them for its idle time. It hears of the end if it can; if not, it has to find out (S24).
+        """
+        way, wires = (self._address, self._node), self._network._wires
+        if wires.get(way) is wire:
+            if not self.answer.cancelled() and self.answer.exception() is None:
+                return
+            del wires[way]
+        if not self._network.is_cut(*way):
+            wire.hang_up()
 
     def _arrive_twice(self) -> None:
         """The same bytes on a connection of their own; nobody waits for the answer."""

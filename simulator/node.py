@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from duenotice.bootstrap import cluster
-from duenotice.bootstrap.service import Service
+from duenotice.bootstrap.node import Service
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError

@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from duenotice.clock import Instant
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from simulator.checkers import LEAST_NOTICE, S1, S2, S3, S4, S5, S7, S8, S10, S11, S16, S17, S19, Observer
 from simulator.history import NEWEST, Committed, Moment, parsed, scope_of
 from simulator.history import World as Known

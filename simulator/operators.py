@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from duenotice.domain.event import Phase
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 from simulator.faults import act, fault
 from simulator.fleets import DeclaredVm, put
 

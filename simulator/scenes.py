@@ -11,12 +11,12 @@ from contextlib import suppress
 
 from msgspec import Raw
 
-from duenotice.domain.transitions import EventRaised, Record
+from duenotice.domain.records import EventRaised, Record
 from duenotice.engine.members import News
 from duenotice.errors import Conflict, DuenoticeError
 from duenotice.follower.replica import Replica
 from duenotice.journal.codec import RECORDS
-from duenotice.wire.follow import Written
+from duenotice.wire.replication import LogRecord
 from simulator.stage import ALONE, LEFT, OTHER, RIGHT, Scene, Script, Stage, play
 
 NOTICE = 900.0
@@ -376,7 +376,7 @@ async def a_follower_misses_a_record(stage: Stage) -> None:
     missed = next(number for number, record in enumerate(told) if isinstance(record.transition, EventRaised))
     rows = [RECORDS.pack(record) for number, record in enumerate(told) if number != missed]
     try:
-        replica.take([Written(row.position, row.format, row.crc, Raw(row.payload)) for row in rows])
+        replica.take([LogRecord(row.position, row.format, row.crc, Raw(row.payload)) for row in rows])
     except Conflict:
         return
     state, _ = replica.newest(service.state)

@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from time import monotonic
 from typing import NamedTuple
 
-from duenotice.wire.duration import parse_duration, span
+from duenotice.wire.spans import parse_duration, span
 from simulator.soak_report import REPORT, hours, written
 from simulator.tiers import TIERS, Round
 

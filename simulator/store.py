@@ -14,9 +14,9 @@ from duenotice import __version__
 from duenotice.bootstrap.cluster import ClusterStore
 from duenotice.clock import Alive, Clock, micros, monotonic, wall
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import State
-from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.engine.fenced_journal import FencedJournal, FoundCopy
 from duenotice.engine.lives import new_life
 from duenotice.engine.members import Head, Member, News, Sight
@@ -402,7 +402,7 @@ class NodeStore(ClusterStore):
         """The engine of this node; its seat does not beat yet."""
         clock = SharedClock(own)
         journal: Any = self.journal
-        journal.note_lifted(state.lifted_at, state.floor)
+        journal.note_lifted(state.raised_at, state.least_incarnation)
         fenced = _Fenced(journal, self.line, self.life, clock, self.shown, journal)
         identity = Identity(self.life, self.node, url, __version__)
         terms = Terms(micros(lease))

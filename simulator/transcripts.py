@@ -11,7 +11,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 from simulator.renames import Renames
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from duenotice.bootstrap.cluster import ClusterStore
 from duenotice.bootstrap.ports import NOWHERE
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.ports import Journal
 from duenotice.errors import Damaged, DuenoticeError
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 from duenotice.journal.codec import Row
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.settings import ServeSettings
@@ -304,6 +304,7 @@ class World:
         old.stop()
         self._old.append(old)
         self._notes.pop(node.name, None)  # in another directory: its own is in use
+        node.machine.directories += 1
         node.is_up, node.process = False, None
         self.look_around()
         node.start()

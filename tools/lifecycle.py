@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from duenotice.domain.lifecycle import MOVES
+from duenotice.domain.event import MOVES
 
 PAGE = Path(__file__).parents[1] / "ARCHITECTURE.md"
 BEGIN, END = "<!-- lifecycle: made by tools/lifecycle.py -->\n", "<!-- /lifecycle -->"

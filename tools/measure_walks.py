@@ -23,7 +23,7 @@ import duenotice
 HOUSE = Path(duenotice.__file__).parent
 FLEET = Path(__file__).resolve().parents[1] / "examples" / "demo-fleet.toml"
 VERSION = "api-version=2020-07-01"
-AGENTS_ROOMS = ("agent/", "client/", "wire/", "clock.py", "errors.py", "plain_text.py")
+AGENTS_ROOMS = ("agent/", "client/", "wire/", "clock.py", "errors.py", "escape.py")
 
 Step = tuple[str, str]
 _noted: list[Step] | None = None
@@ -71,7 +71,7 @@ def ask(address: tuple[str, int], method: str, path: str, body: object = None, *
 @contextmanager
 def serving() -> Iterator[Any]:
     """A service with a fleet, in a thread; nothing listens in."""
-    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.node import Service
     from duenotice.settings import ServeSettings
 
     loop = asyncio.new_event_loop()

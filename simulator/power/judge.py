@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
-from duenotice.domain.event import Phase
-from duenotice.domain.lifecycle import MOVES
+from duenotice.domain.event import MOVES, Phase
+from duenotice.domain.records import EventRaised, Record
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventRaised, Record
 from duenotice.engine.engine import load
 from duenotice.errors import DuenoticeError
 from duenotice.journal import sqlite_file

@@ -27,11 +27,10 @@ from duenotice.domain.commands import (
     Tick,
 )
 from duenotice.domain.event import EventType
-from duenotice.domain.fleet import Declaration, Group, GroupKind, Vm
+from duenotice.domain.fleet import Declaration, Group, GroupKind, Vm, scope_of
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import scope_of
+from duenotice.domain.records import Record
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record
 from duenotice.engine import engine as engine_module
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher

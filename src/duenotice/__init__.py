@@ -8,7 +8,7 @@ __all__ = ["AsyncMetadataClient", "MetadataClient", "MetadataError", "SeenDocume
 
 if TYPE_CHECKING:
     from duenotice.client import AsyncMetadataClient, MetadataClient, MetadataError
-    from duenotice.wire.seen_document import SeenDocument, SeenEvent
+    from duenotice.wire.seen_documents import SeenDocument, SeenEvent
 
 
 def __getattr__(name: str) -> Any:
@@ -17,5 +17,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home = "duenotice.wire.seen_document" if name.startswith("Seen") else "duenotice.client"
+    home = "duenotice.wire.seen_documents" if name.startswith("Seen") else "duenotice.client"
     return getattr(import_module(home), name)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.wire.times import parse_time
+from duenotice.wire.spans import parse_time
 from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
 

@@ -22,7 +22,7 @@ from duenotice.client.metadata_talks import Asker
 from duenotice.client.socket_line import SocketLine
 from duenotice.client.versions import EVENT_VERSIONS
 from duenotice.errors import Misconfigured, Refused
-from duenotice.wire.seen_document import SeenEvent, event_to_json
+from duenotice.wire.seen_documents import SeenEvent, event_to_json
 from tests.acceptance.conftest import DEMO
 from tests.support.clients import Client, Connect
 from tests.support.evil import Answer, EvilServer, reply

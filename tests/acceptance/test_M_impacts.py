@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.domain.health import MOST_OF_ONE_VM
+from duenotice.domain.rules.hosts import MOST_OF_ONE_VM
 from tests.support.azure import SUBSCRIPTION, Azure
 from tests.support.cli import duenotice
 from tests.support.node import Answer, Node

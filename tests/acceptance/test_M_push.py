@@ -206,10 +206,10 @@ def test_M13_what_is_given_up_after_a_day_is_set_aside_and_replayed(
     assert noted(node, client, made.id).messages == ()
     node.advance("1h")
     node.advance("2h")
-    wait_until(lambda: noted(node, client, made.id).set_aside == 3)
+    wait_until(lambda: noted(node, client, made.id).dead_letters == 3)
     found = client.subscription(made.id)
     assert {(each.event_id, each.reason) for each in found.messages} == {(event_id, "The receiver answered 503.")}
-    assert "push-set-aside" in [record.action for record in client.audit(action="push-set-aside")]
+    assert "push-dead-lettered" in [record.action for record in client.audit(action="push-dead-lettered")]
     receiver.answer = lambda _: 200
     client.replay_subscription(made.id, [event_id.lower()])
     receiver.wait(lambda: receiver.statuses(event_id) == LIFE)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from duenotice import clock
-from duenotice.bootstrap.service import Service
+from duenotice.bootstrap.node import Service
 from duenotice.clock import MICROS, micros_of
-from duenotice.domain.transitions import ClockMarked
+from duenotice.domain.records import ClockMarked
 from duenotice.journal.sqlite import SqliteJournal
 from duenotice.settings import ServeSettings
-from duenotice.wire.times import parse_time
+from duenotice.wire.spans import parse_time
 from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
 from tests.support.served import Served, wait_until

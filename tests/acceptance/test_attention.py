@@ -61,15 +61,15 @@ def test_a_running_plan_tells_its_step_the_next_one_and_its_end(node: Node) -> N
     plan(node)
     (seen,) = attention(node)["plans"]
     starts = outlook["timeline"][0]["not_before"]
-    assert seen["under_way"] == [{"lane": "set/web", "turn": 0, "vms": 1, "at": starts}]
-    assert (seen["next"]["turn"], seen["next"]["at"]) == (1, outlook["timeline"][1]["scheduled_at"])
+    assert seen["under_way"] == [{"group": "set/web", "domain": 0, "vms": 1, "at": starts}]
+    assert (seen["next"]["domain"], seen["next"]["at"]) == (1, outlook["timeline"][1]["scheduled_at"])
     assert seen["ends_at"] == outlook["timeline"][-1]["ends_at"]
     node.approve("web-0", node.event("web-0")["EventId"])  # it starts now, and all that follows is sooner
     (sooner,) = attention(node)["plans"]
     assert sooner["ends_at"] < seen["ends_at"] and sooner["under_way"][0]["at"] < starts
     node.advance("11m")
     (between,) = attention(node)["plans"]
-    assert (between["status"], between["under_way"], between["next"]["turn"]) == ("running", [], 1)
+    assert (between["status"], between["under_way"], between["next"]["domain"]) == ("running", [], 1)
     assert between["progress"]["done"] == 1 and attention(node)["needed"] == 1  # only the silent VMs
 
 

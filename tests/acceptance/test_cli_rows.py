@@ -267,6 +267,6 @@ def test_G01_a_freeze_goes_by_fault_domain_cli(node: Node):
     start = ("maintenance", "start", "--on", "set=web", "--by", "fault-domain", "--type")
     for more in (("--dry-run",), ()):
         lines = duenotice(node, *start, "Freeze", *more).out.splitlines()
-        assert any(line.split()[:1] in (["LANE"], ["STATE"]) and " FD " in line for line in lines)
+        assert any(line.split()[:1] in (["GROUP"], ["STATE"]) and " FD " in line for line in lines)
     assert ["BY", "fault-domain"] in [line.split() for line in lines]
     assert refused(node, " ".join((*start, "Reboot"))) == "Only work without a reboot goes by fault domain."

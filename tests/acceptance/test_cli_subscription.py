@@ -60,7 +60,7 @@ def test_a_subscription_from_its_beginning_to_its_end(node: Node, tmp_path: Path
 
 def _aside(node: Node, which: str) -> int:
     with node.client() as client:
-        return client.subscription(which).set_aside
+        return client.subscription(which).dead_letters
 
 
 def test_what_is_wrong_is_said_with_what_to_do(node: Node, tmp_path: Path) -> None:

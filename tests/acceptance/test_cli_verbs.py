@@ -116,7 +116,7 @@ def test_an_event_is_scheduled_shown_approved_and_cancelled(node: Node) -> None:
 def test_a_maintenance_is_previewed_and_nothing_happens(node: Node) -> None:
     """`--dry-run` is the timeline."""
     head, first, *_ = rows = duenotice(node, *PLAN, "--dry-run").rows
-    assert (len(rows), head[0], first[-1]) == (6, "LANE", "web-0")
+    assert (len(rows), head[0], first[-1]) == (6, "GROUP", "web-0")
     assert duenotice(node, "maintenance", "list", "-o", "json").json() == []
 
 

@@ -167,7 +167,7 @@ def test_a_data_directory_without_a_fleet_is_a_first_start(tmp_path: Path):
     file.write_text("nonsense")
     code = f"""
         import asyncio
-        from duenotice.bootstrap.service import Service
+        from duenotice.bootstrap.node import Service
         from duenotice.settings import ServeSettings
         async def main():
             service = Service(ServeSettings(data_dir={str(tmp_path / "data")!r}, metadata_listen="127.0.0.1:0",
@@ -183,14 +183,15 @@ def test_a_data_directory_without_a_fleet_is_a_first_start(tmp_path: Path):
 
 BREAKS = """
     import sys
-    import duenotice.domain.decide
+    import duenotice.domain.rules.decide
     from duenotice.domain.commands import ApplyFleet
     from duenotice.cli.main import main
 
     def broken(state, command, now, policy):
         raise KeyError("a fault of ours")
 
-    sys.modules["duenotice.domain.decide"]._RULES[ApplyFleet] = broken
+    rules = duenotice.domain.rules.decide.RULES
+    rules[ApplyFleet] = rules[ApplyFleet]._replace(decides=broken)
     main(sys.argv[1:])
 """
 

@@ -37,7 +37,7 @@ def test_too_many_previews_at_once_are_refused_with_what_to_do(node: Node, monke
 def test_a_preview_that_waited_too_long_is_not_begun(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time counts from the request: by then the caller has gone."""
     monkeypatch.setattr(maintenances, "PATIENCE_SECONDS", -1.0)
-    monkeypatch.setattr("duenotice.domain.preview._ASK_EVERY", 1)
+    monkeypatch.setattr("duenotice.domain.rules.preview._ASK_EVERY", 1)
     assert node.refusal("/v1/maintenances?dry_run=true", PLAN) == (503, "The preview takes too long.")
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap import operator_port
+from duenotice.bootstrap import operator_server
 from duenotice.bounds import NAMES, SIGNING_IN, SMALL, WHOLE_FLEET
 from duenotice.errors import Malformed
 from duenotice.operator_api import app, feed
@@ -90,7 +90,7 @@ def test_a_body_that_does_not_say_its_length_is_read_up_to_the_bound_of_its_call
             sent += 1024
         said = client.recv(65536)
     assert said.startswith(b"HTTP/1.1 413 ")
-    assert sent < operator_port.MOST_READ_ON + 1024 * 1024
+    assert sent < operator_server.MOST_READ_ON + 1024 * 1024
 
 
 def test_a_body_of_just_the_bound_is_read(node: Node) -> None:
@@ -235,7 +235,7 @@ def test_a_body_in_pieces_of_one_byte_is_refused(node: Node) -> None:
 def test_of_very_many_requests_that_come_at_once_the_first_are_answered_in_order(node: Node) -> None:
     """Then the connection is closed; none of them gets the answer to another one, or to what is not valid."""
     said = answered(node, head("GET", "/version") + head("GET", "/livez") * 5_000)
-    assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"200"] * (1 + operator_port.MOST_WAITING)
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"200"] * (1 + operator_server.MOST_WAITING)
     assert re.findall(rb'\r\n\r\n(\{"\w+)', said)[:2] == [b'{"version', b'{"status']
     assert said.lower().count(b"connection: close") == 1
     said = answered(node, head("GET", "/version") + b"this is no request\r\n\r\n")
@@ -281,7 +281,7 @@ def test_a_client_that_asks_first_is_told_before_it_sends(node: Node) -> None:
 def connections() -> int:
     """How many are in memory, open or not."""
     gc.collect()
-    return sum(isinstance(each, operator_port.PatientOnlySoLong) for each in gc.get_objects())
+    return sum(isinstance(each, operator_server.PatientOnlySoLong) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("sent", [head("GET", "/livez"), b"odd\r\n\r\n", b"", head("PUT", "/v1/fleet")])
@@ -289,7 +289,7 @@ def test_a_connection_that_is_over_leaves_nothing_behind(
     node: Node, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """Somebody could make ten thousand of them in a second, and each had waited for its next timer (S24)."""
-    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 600.0)
+    monkeypatch.setattr(operator_server, "PATIENCE_SECONDS", 600.0)
     before = connections()
     for _ in range(100):
         with connect(node) as client:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap import handshakes, operator_port
+from duenotice.bootstrap import acceptor, operator_server
 from tests.support.certificates import SLOW_KEY, Certificates, certificates
 from tests.support.node import Node
 from tests.support.served import wait_until
@@ -24,7 +24,7 @@ def settings(made: Certificates) -> dict[str, Any]:
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(operator_server, "PATIENCE_SECONDS", 0.3)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_hello_that_does_not_end_is_waited_for_only_so_long(node: Node, sent: 
 )
 def test_what_is_no_hello_is_closed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     """Long before we would lose patience, and no handshake is begun for it."""
-    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 600.0)
+    monkeypatch.setattr(operator_server, "PATIENCE_SECONDS", 600.0)
     with Node(**settings(certificates(tmp_path))) as node, connect(node) as client:
         client.sendall(sent)
         assert is_closed(client)
@@ -116,7 +116,7 @@ def _say_and_go(node: Node, sent: bytes) -> None:
 
 def test_clients_cannot_choose_what_a_handshake_costs(node: Node) -> None:
     """Keys are exchanged with one group; a client that would rather have another asks a second time."""
-    for context in (trusting(), trusting(handshakes.CURVE)):
+    for context in (trusting(), trusting(acceptor.CURVE)):
         with context.wrap_socket(connect(node)) as client:
             client.sendall(ASKED)
             assert client.recv(12) == b"HTTP/1.1 200"

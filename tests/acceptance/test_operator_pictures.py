@@ -100,9 +100,9 @@ def test_a_timeline_has_what_had_a_part_in_its_span(node: Node) -> None:
 def test_the_outlook_of_a_plan_moves_with_it(node: Node) -> None:
     """The outlook of a plan moves with it."""
     plan = node.operate("/v1/maintenances", {"on": ["set=web"], "type": "Reboot", "settle": "5m"})["id"]
-    assert [step["turn"] for step in get(node, f"maintenances/{plan}/outlook")["timeline"]] == [1, 2, 3, 4]
+    assert [step["domain"] for step in get(node, f"maintenances/{plan}/outlook")["timeline"]] == [1, 2, 3, 4]
     node.advance("40m")
-    assert [step["turn"] for step in get(node, f"maintenances/{plan}/outlook")["timeline"]] == [2, 3, 4]
+    assert [step["domain"] for step in get(node, f"maintenances/{plan}/outlook")["timeline"]] == [2, 3, 4]
     assert [one["id"] for one in get(node, "maintenances", status="running")["items"]] == [plan]
     assert get(node, "maintenances", status="paused")["items"] == []
     assert node.refusal("/v1/maintenances?status=odd", method="GET")[0] == 400

@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap import acceptor, operator_port
-from duenotice.bootstrap.operator_port import PatientOnlySoLong
+from duenotice.bootstrap import acceptor, operator_server
+from duenotice.bootstrap.operator_server import PatientOnlySoLong
 from tests.support.node import Node
 from tests.support.served import wait_until
 
@@ -36,7 +36,7 @@ def test_a_connection_on_which_nothing_is_finished_is_closed(
     node: Node, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """Nobody can hold descriptors that VMs need (S24)."""
-    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(operator_server, "PATIENCE_SECONDS", 0.1)
     with connect(node, sent) as client:
         last = b"".join(iter(lambda: client.recv(4096), b""))  # ends when the other side has closed
     assert last == b"" or last.startswith(b"HTTP/1.1 4")
@@ -89,7 +89,7 @@ def test_only_some_requests_that_are_sent_before_they_are_answered_are_read(node
     with connect(node, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 50) as client:
         said = b"".join(iter(lambda: client.recv(4096), b""))
     answers = re.findall(rb"HTTP/1\.1 (\d+) ", said)
-    assert answers == [b"200"] * (1 + operator_port.MOST_WAITING)
+    assert answers == [b"200"] * (1 + operator_server.MOST_WAITING)
     assert said.count(b"connection: close") == 1
     assert b"connection: close" in said[said.rindex(b"HTTP/1.1 ") :]
 
@@ -101,7 +101,7 @@ def test_what_is_sent_wrongly_behind_a_request_is_not_its_answer(node: Node) -> 
     assert re.findall(rb"HTTP/1\.1 (\d+) ", said) == [b"200"]
 
 
-@pytest.mark.parametrize(("fields", "status"), [(operator_port.MOST_HEADERS, b"200"), (20_000, b"400")])
+@pytest.mark.parametrize(("fields", "status"), [(operator_server.MOST_HEADERS, b"200"), (20_000, b"400")])
 def test_a_head_with_very_many_fields_is_refused(node: Node, fields: int, status: bytes) -> None:
     """Thirty such heads in one turn of the loop would keep VMs waiting for a second (S29)."""
     head = b"GET /livez HTTP/1.1\r\nConnection: close\r\nHost: x\r\n" + b"a:b\r\n" * (fields - 2) + b"\r\n"
@@ -171,7 +171,7 @@ def test_more_connections_than_it_is_meant_for_are_dropped(node: Node, monkeypat
 @pytest.mark.parametrize("path", ["/openapi.json", "/v1/vms?limit=1000", "/v1/audit?limit=1000", "/v1/feed?after=0"])
 def test_an_answer_that_nobody_reads_is_ended(node: Node, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """Whatever it is: it keeps a place, and the bytes that were made for it (S24)."""
-    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(operator_server, "PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr(acceptor, "SEND_BUFFER", 4096)
     long = "x" * 70
     vms = "".join(f'[[vms]]\nname = "{long}{n}"\naddress = "127.9.{n // 250}.{n % 250 + 1}"\n' for n in range(3_000))
@@ -189,7 +189,7 @@ def test_an_answer_that_nobody_reads_is_ended(node: Node, monkeypatch: pytest.Mo
 
 def test_a_reader_who_is_slow_but_reads_gets_all_of_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only who makes no progress is ended."""
-    monkeypatch.setattr(operator_port, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(operator_server, "PATIENCE_SECONDS", 0.2)
     ask = "GET /openapi.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     with connect(node, ask.encode()) as client:
         said = b""

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from duenotice.bootstrap import operator_port, places
+from duenotice.bootstrap import operator_server, places
 from duenotice.clock import monotonic
 from tests.support.node import Node
 
@@ -15,7 +15,7 @@ from tests.support.node import Node
 def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody gets more for being slow."""
     monkeypatch.setattr(places, "monotonic", lambda: 1000.0)
-    monkeypatch.setattr(operator_port, "REST_SECONDS", 0.001)
+    monkeypatch.setattr(operator_server, "REST_SECONDS", 0.001)
 
 
 def asked(node: Node, times: int, path: str = "/metrics", address: str = "127.0.0.1", token: str = "") -> Counter[int]:
@@ -81,7 +81,7 @@ def test_a_browser_that_signs_in_gets_the_page_and_all_its_files_at_once(node: N
 def test_nothing_is_read_for_a_moment_of_who_asks_too_often(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it sends waits in the kernel; and it is not closed."""
     asked(node, int(places.REQUESTS))
-    monkeypatch.setattr(operator_port, "REST_SECONDS", 0.5)
+    monkeypatch.setattr(operator_server, "REST_SECONDS", 0.5)
     begun = monotonic()
     assert asked(node, 3) == {429: 3}
     assert monotonic() - begun >= 2 * 0.5

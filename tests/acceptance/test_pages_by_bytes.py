@@ -115,12 +115,12 @@ def plan(node: Node) -> Any:
 def test_a_plan_has_its_steps_in_numbers_and_a_call_of_its_own_has_their_pages(node: Node, plan: Any) -> None:
     """In the order of the plan, or those of one status."""
     assert (plan["progress"]["waiting"], plan["progress"]["under-way"], plan["vms"]["waiting"]) == (VMS - 1, 1, VMS - 1)
-    assert (plan["lanes"][0], len(plan["lanes"]), plan["lanes_in_all"]) == ("vm/vm-000", 20, VMS)
+    assert (plan["groups"][0], len(plan["groups"]), plan["groups_in_all"]) == ("vm/vm-000", 20, VMS)
     assert (plan["steps_kept"], "steps" in plan) == (True, False)
     path = f"/v1/maintenances/{plan['id']}/steps"
     for query, count in (("limit=1000", VMS), ("limit=99", VMS), ("limit=7&status=waiting", VMS - 1)):
         steps = [step for page in pages_of(node, f"{path}?{query}") for step in page]
-        assert [step["lane"] for step in steps] == [f"vm/vm-{n:03}" for n in range(VMS - count, VMS)]
+        assert [step["group"] for step in steps] == [f"vm/vm-{n:03}" for n in range(VMS - count, VMS)]
     assert [step["status"] for step in node.operate(f"{path}?status=under-way", method="GET")] == ["under-way"]
     assert node.refusal(f"{path}?status=odd", method="GET")[0] == 400
     assert node.refusal(f"{path}?cursor=-1", method="GET")[0] == 400
@@ -129,24 +129,24 @@ def test_a_plan_has_its_steps_in_numbers_and_a_call_of_its_own_has_their_pages(n
 
 
 def timeline_of(node: Node, method: str, path: str, body: Any = None) -> tuple[set[tuple[int, ...]], list[str]]:
-    """The numbers that all pages have in common, and the lanes of all steps."""
-    numbers, lanes, cursor = set[tuple[int, ...]](), list[str](), "0"
+    """The numbers that all pages have in common, and the groups of all steps."""
+    numbers, groups, cursor = set[tuple[int, ...]](), list[str](), "0"
     while cursor:
         seen = node.operator(method, f"{path}&cursor={cursor}", body).json()
         numbers.add((seen["steps"], seen["vms"], seen["silent"], seen["left_out"]))
-        lanes += [step["lane"] for step in seen["timeline"]]
+        groups += [step["group"] for step in seen["timeline"]]
         cursor = seen["next"]
-    return numbers, lanes
+    return numbers, groups
 
 
 def test_a_preview_and_an_outlook_have_pages_and_the_numbers_of_all(node: Node, plan: Any) -> None:
     """Each page looks ahead again."""
-    numbers, lanes = timeline_of(node, "GET", f"/v1/maintenances/{plan['id']}/outlook?limit=300")
-    assert (numbers, len(set(lanes))) == ({(VMS - 1, VMS - 1, 0, 0)}, VMS - 1)
+    numbers, groups = timeline_of(node, "GET", f"/v1/maintenances/{plan['id']}/outlook?limit=300")
+    assert (numbers, len(set(groups))) == ({(VMS - 1, VMS - 1, 0, 0)}, VMS - 1)
     asked = {"on": ["host=h"], "type": "Freeze", "at_once": 1}
     with Node(fleet()) as fresh:  # one with nobody who listens
-        numbers, lanes = timeline_of(fresh, "POST", "/v1/maintenances?dry_run=true&limit=300", asked)
-    assert (numbers, len(set(lanes))) == ({(VMS, VMS, VMS, 0)}, VMS)
+        numbers, groups = timeline_of(fresh, "POST", "/v1/maintenances?dry_run=true&limit=300", asked)
+    assert (numbers, len(set(groups))) == ({(VMS, VMS, VMS, 0)}, VMS)
 
 
 READERS: dict[str, Callable[[Node], int]] = {

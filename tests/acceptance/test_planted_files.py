@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.files import check_ours
 from duenotice.operator_api.tokens import FILE
+from duenotice.system import check_ours
 from tests.acceptance.conftest import DEMO
 from tests.crash.server import Server
 from tests.support.cli import Done, duenotice

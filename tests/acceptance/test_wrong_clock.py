@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duenotice.clock import LAST_READABLE, micros_of
-from duenotice.domain.notice import LAST_TOLD
+from duenotice.domain.rules.timing import LAST_TOLD
 from duenotice.wire.operator import SubscriptionRequest
 from tests.acceptance.conftest import DEMO
 from tests.acceptance.test_idempotency import ask
@@ -93,7 +93,7 @@ def test_a_clock_that_is_wrong_for_a_moment_loses_nothing(
         assert (plan_of(node, inside)["status"], plan_of(node, before)["status"]) == ("running", "running")
         assert plan_of(node, before)["waits_until"] == before["waits_until"]
         assert node.events("web-0") == told
-        assert client.subscription(known.id).set_aside == 0
+        assert client.subscription(known.id).dead_letters == 0
         assert ask(node, "/v1/vms/me/restart", {}).body == first.body
         receiver.answer = lambda _: 200
         wait_until(lambda: (told[0]["EventId"], "Scheduled") in {each.told for each in receiver.taken})

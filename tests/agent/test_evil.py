@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from duenotice.wire.times import format_rfc1123
+from duenotice.wire.spans import format_rfc1123
 from tests.agent.machine import Machine
 from tests.client.test_evil_answers import BROKEN
 from tests.client.test_evil_documents import BAD

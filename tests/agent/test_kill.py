@@ -4,6 +4,7 @@ import itertools
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,11 @@ STAGES = 6
 def supervisors(agent: int) -> list[int]:
     """The children of an agent."""
     tasks = Path(f"/proc/{agent}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    found: list[int] = []
+    for task in tasks:
+        with suppress(FileNotFoundError):  # a thread that has just ended
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def of_event(event_id: str) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.wire.times import format_rfc1123
+from duenotice.wire.spans import format_rfc1123
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.support.cli import Done, duenotice
 from tests.support.evil import EvilServer, json_answer

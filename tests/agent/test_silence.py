@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from duenotice.agent.ledger import NAME
-from duenotice.wire.times import format_rfc1123
+from duenotice.wire.spans import format_rfc1123
 from tests.agent.machine import Machine
 from tests.programs import skip_unless_ci
 from tests.support.cli import Done, duenotice

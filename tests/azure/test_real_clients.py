@@ -14,7 +14,7 @@ from azure.mgmt.compute.aio import ComputeManagementClient
 
 from duenotice import MetadataClient
 from duenotice.azure_api.sign_in import TENANT
-from duenotice.domain.transitions import EventCompleted
+from duenotice.domain.records import EventCompleted
 from tests.programs import require_program, require_unpacked
 from tests.support.azure import CLIENT, GROUP, SUBSCRIPTION, Azure
 from tests.support.node import SECONDS, Node

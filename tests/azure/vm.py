@@ -3,7 +3,7 @@
 import sys
 
 from duenotice import MetadataClient
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 
 ready: dict[str, SeenEvent] = {}
 with MetadataClient(sys.argv[1]) as client:

@@ -21,8 +21,8 @@ from duenotice.client import (
     TimedOut,
     Unreachable,
 )
-from duenotice.client.response import LARGEST_BODY, LARGEST_HEAD
 from duenotice.errors import Refused
+from duenotice.http.http1 import LARGEST_BODY, LARGEST_HEAD
 from tests.support.clients import Client, Connect
 from tests.support.evil import CLOSE, HANG, RESET, Answer, EvilServer, chunked, json_answer, reply
 

@@ -17,9 +17,8 @@ from duenotice.clock import Instant, micros_of
 from duenotice.console.sessions import SIGN_INS
 from duenotice.domain.commands import SetEventsPolicy
 from duenotice.domain.fleet import EventsPolicy
-from duenotice.domain.session import LASTS
-from duenotice.domain.token import digest_of
-from duenotice.domain.transitions import OperationPerformed
+from duenotice.domain.records import OperationPerformed
+from duenotice.domain.token import LASTS, digest_of
 from tests.console.conftest import FLEET, Visitors
 from tests.console.test_door import FORM, ask
 from tests.crash.server import Server
@@ -91,8 +90,12 @@ def test_the_token_never_leaves_the_form(node: Node) -> None:
         assert node.token.encode() not in ask(node, "GET", path, cookie=cookie).body, path
 
 
-def test_signing_out_ends_the_session_at_the_server(node: Node, open_things: ExitStack) -> None:
-    """The old cookie leads to the form; its open pages end within a second, and those of another browser stay."""
+def test_signing_out_ends_the_session_at_the_server(
+    node: Node, open_things: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old cookie leads to the form; its open pages end at once, and those of another browser stay."""
+    for beat in ("BEAT_SECONDS", "LOOK_SECONDS"):  # which would end them too, but later
+        monkeypatch.setattr(f"duenotice.console.live.{beat}", SECONDS)
     cookie, other = node.cookie(), node.cookie()
     ends, stays = (live(open_things, node.operator_address, each) for each in (cookie, other))
     assert page(node.operator_address, cookie, "/sign-out", "POST") == (303, "/sign-in")

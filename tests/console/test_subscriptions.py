@@ -68,7 +68,7 @@ def test_it_is_paused_resumed_replayed_and_deleted(node: Node, visitors: Visitor
         receiver.answer = lambda _: 200
         page.get_by_role("button", name="Resume").click()
         expect(page.locator(".head .state")).to_have_text("active")
-        page.get_by_role("button", name="Deliver again what is set aside").click()
+        page.get_by_role("button", name="Deliver the dead letters again").click()
         receiver.wait(lambda: "Scheduled" in receiver.statuses(event_id))
         expect(page.locator("#main")).to_contain_text("Nothing was given up.")
         page.once("dialog", lambda dialog: dialog.accept())
@@ -78,7 +78,7 @@ def test_it_is_paused_resumed_replayed_and_deleted(node: Node, visitors: Visitor
 
 def _aside(node: Node, which: str) -> int:
     with node.client() as client:
-        return client.subscription(which).set_aside
+        return client.subscription(which).dead_letters
 
 
 def test_a_viewer_has_no_buttons(node: Node, visitors: Visitors) -> None:

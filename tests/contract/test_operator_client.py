@@ -84,11 +84,11 @@ def test_maintenances_are_previewed_begun_and_turned(node: Node, operate: MakeOp
     client = operate(node)
     for number in range(5):
         client.listen_vm(f"web-{number}")
-    assert [step.turn for step in client.preview_maintenance(REBOOT_WEB).timeline] == [0, 1, 2, 3, 4]
+    assert [step.domain for step in client.preview_maintenance(REBOOT_WEB).timeline] == [0, 1, 2, 3, 4]
     assert list(client.maintenances()) == []
     plan = client.begin_maintenance(REBOOT_WEB)
-    assert [step.turn for step in client.steps(plan.id)] == [0, 1, 2, 3, 4]
-    assert [step.turn for step in client.steps(plan.id, status="under-way")] == [0]
+    assert [step.domain for step in client.steps(plan.id)] == [0, 1, 2, 3, 4]
+    assert [step.domain for step in client.steps(plan.id, status="under-way")] == [0]
     assert client.pause_maintenance(plan.id).status == "paused"
     assert client.resume_maintenance(plan.id).status == "running"
     assert len(client.outlook(plan.id).timeline) == 4

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Unavailable
-from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.testkit.journal_examples import NOON, records
 from tests.cluster.trio import DOCUMENT, FLEET, HEADER, ask
 from tests.crash.server import Server
 from tests.handlers.databases import Cluster, patroni, psql
 from tests.handlers.occasions import wait_until
+from tests.support.leading import LeadingJournal
 
 pytestmark = [pytest.mark.machine, pytest.mark.soak]  # a minute and a half of waiting for Patroni
 
@@ -61,7 +61,7 @@ def is_synchronous(cluster: Cluster) -> bool:
 class Appender(threading.Thread):
     """Appends one record after another, and remembers what was acknowledged; nothing else appends."""
 
-    def __init__(self, journal: LoneJournal) -> None:
+    def __init__(self, journal: LeadingJournal) -> None:
         super().__init__()
         self.journal = journal
         self.acknowledged = journal.last_position()
@@ -92,7 +92,7 @@ def test_with_a_synchronous_standby_nothing_is_lost(cluster: Cluster, tmp_path: 
     """Neither in a switchover nor when the primary loses its power; the journal goes on by itself, and is no copy."""
     say(cluster, "PATCH", "/config", {"synchronous_mode": True})
     wait_until(lambda: is_synchronous(cluster), FAILOVER)
-    journal = LoneJournal(url_of(cluster), tmp_path, "node-a", lease=3600)
+    journal = LeadingJournal(url_of(cluster), tmp_path)
     appender = Appender(journal)
     appender.start()
     try:
@@ -113,14 +113,14 @@ def test_with_a_synchronous_standby_nothing_is_lost(cluster: Cluster, tmp_path: 
     assert kept == records(1, len(kept))
     assert len(kept) in (appender.acknowledged, appender.acknowledged + 1)
     journal.close()
-    again = LoneJournal(url_of(cluster), tmp_path, "node-a", lease=3600)
+    again = LeadingJournal(url_of(cluster), tmp_path)
     assert not again.restored
     again.close()
 
 
 def test_without_one_lost_commits_are_noticed(cluster: Cluster, tmp_path: Path) -> None:
     """Nothing is written over them; at the next start it is a copy put in place, until incarnations are lifted (S3)."""
-    journal = LoneJournal(url_of(cluster), tmp_path, "node-a", lease=3600)
+    journal = LeadingJournal(url_of(cluster), tmp_path)
     journal.append(records(1, 3))
     leader = cluster.leader()
     behind = cluster.connection(other_than(leader))
@@ -133,7 +133,7 @@ def test_without_one_lost_commits_are_noticed(cluster: Cluster, tmp_path: Path) 
     with pytest.raises(Damaged, match="ends at record 3 although record 6 was stored"):
         append_once(journal)
     journal.close()
-    again = LoneJournal(url_of(cluster), tmp_path, "node-a", lease=3600)
+    again = LeadingJournal(url_of(cluster), tmp_path)
     assert (again.restored, list(again.read(0))) == (True, records(1, 3))
     again.append([Record(4, NOON, "duenotice", IncarnationsLifted(7))])
     assert again.last_position() == 4
@@ -161,7 +161,7 @@ def _is_cut(connection: str) -> bool:
     return psql(connection, "SELECT count(*) FROM pg_stat_replication") == "0"
 
 
-def append_once(journal: LoneJournal) -> None:
+def append_once(journal: LeadingJournal) -> None:
     """The answer of a journal that can be reached."""
     for _ in range(200):
         try:

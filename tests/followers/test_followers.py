@@ -77,7 +77,7 @@ def test_cut_off_it_answers_503_after_the_lease_and_comes_back_by_itself(herd: F
     herd.start_node()
     wait_until(lambda: may_answer(follower))
     changes(herd.node, "db-0")
-    assert follower.get("db-0").body == herd.node.get("db-0").body
+    wait_until(lambda: follower.get("db-0").body == herd.node.get("db-0").body)  # a busy machine may cost it a lease
 
 
 def test_what_was_asked_while_it_was_stopped_gets_nothing_old_when_it_wakes(herd: Flock) -> None:

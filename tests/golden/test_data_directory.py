@@ -8,8 +8,8 @@ from pathlib import Path
 import apsw
 
 from duenotice.clock import Alive
+from duenotice.domain.records import EventApproved, EventRaised, Record, ScopeEnabled
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import EventApproved, EventRaised, Record, ScopeEnabled
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.postgres_notes import FILE, Known, Notes
 from duenotice.journal.sqlite import SqliteJournal

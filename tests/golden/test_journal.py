@@ -9,8 +9,8 @@ from zlib import crc32
 
 import pytest
 
+from duenotice.domain.records import Change, Record, Transition
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Change, Record, Transition
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Codec
 from tests.golden.compare import assert_golden, assert_same_as_golden, golden
 from tests.golden.examples import NOON, bare, full, left_out, reached, words

@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from duenotice.domain.kept_answers import KeptAnswer
+from duenotice.domain.records import Record, RequestAnswered
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record, RequestAnswered
+from duenotice.domain.state import IdempotencyRecord
 from duenotice.journal.codec import RECORDS, SNAPSHOTS
-from duenotice.wire.stored_answer import StoredAnswer, unpacked
+from duenotice.wire.operator.service import StoredAnswer, unpacked
 from tests.golden.compare import assert_golden, assert_same_as_golden, golden
 from tests.golden.examples import NOON
 from tests.golden.rows import Block, block_of_row, blocks_of, page, row_of
@@ -21,7 +21,7 @@ ANSWERS = {
 UNTIL = NOON + timedelta(days=1)
 CHANGE = RequestAnswered(DIGEST, DIGEST[::-1], UNTIL, ANSWERS["an event was created"].packed(), 86_400_000_000)
 RECORD = Record(7, NOON, "token/ann", CHANGE)
-SNAPSHOT = Snapshot(7, NOON, requests=(KeptAnswer(DIGEST, DIGEST[::-1], 7, UNTIL, 86_400_000_000),))
+SNAPSHOT = Snapshot(7, NOON, idempotency=(IdempotencyRecord(DIGEST, DIGEST[::-1], 7, UNTIL, 86_400_000_000),))
 IN_RECORD, IN_SNAPSHOT = "its record", "where it is kept, in a snapshot"
 
 

@@ -12,7 +12,7 @@ from msgspec import structs
 from duenotice.agent.cases import Case, Cases, LedgerRecord, What, Work, apply, snapshot
 from duenotice.agent.drill import Drill, current, inject
 from duenotice.agent.ledger import NAME, encode, read_cases, read_ledger
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 from tests.golden.compare import assert_golden, assert_same_as_golden, golden
 from tests.golden.examples import NOON, bare, full, left_out, reached
 from tests.golden.rows import Block, blocks_of, page

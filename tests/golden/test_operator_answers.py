@@ -15,7 +15,7 @@ from duenotice import __version__
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.calls import Call
 from duenotice.wire.operator import Problem
-from duenotice.wire.times import parse_time
+from duenotice.wire.spans import parse_time
 from tests.golden.compare import assert_golden
 from tests.support.node import SECONDS, Answer, Node
 

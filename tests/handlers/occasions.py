@@ -10,7 +10,7 @@ from typing import Any, cast
 from duenotice.agent.handlers.base import Occasion
 from duenotice.agent.handlers.loading import load
 from duenotice.clock import monotonic
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 
 SECONDS = 15.0
 EVENT = SeenEvent(

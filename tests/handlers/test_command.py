@@ -18,7 +18,7 @@ from duenotice.agent.handlers import processes, supervisor
 from duenotice.agent.handlers.base import KEPT, HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load, problems
 from duenotice.agent.handlers.runs import Run, Runs
-from duenotice.wire.seen_document import event_to_json
+from duenotice.wire.seen_documents import event_to_json
 from tests.handlers.occasions import (
     EVENT,
     NOTES,

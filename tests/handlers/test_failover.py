@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.domain.transitions import EventRaised, Record
+from duenotice.domain.records import EventRaised, Record
 from duenotice.wire.operator.from_domain import action_of
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.handlers.databases import NODES, Cluster, Writer, patroni, psql

@@ -13,7 +13,7 @@ import pytest
 
 from duenotice.agent.handlers.base import HandlerFailed
 from duenotice.agent.handlers.loading import load
-from duenotice.wire.seen_document import event_to_json
+from duenotice.wire.seen_documents import event_to_json
 from tests.handlers.occasions import EVENT, NOTES, occasion, prepare, prepare_killed, recover
 from tests.handlers.private_systemd import private_systemd
 

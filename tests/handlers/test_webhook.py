@@ -36,6 +36,8 @@ class Hook(http.server.ThreadingHTTPServer):
         self.statuses = list(statuses)
         self.told: list[tuple[str, str, dict[str, str], bytes]] = []
         self.over = threading.Event()
+        self.answers = 0
+        """Bytes of each answer."""
 
     @property
     def url(self) -> str:
@@ -56,8 +58,11 @@ class Answering(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         if 300 <= status < 400:
             self.send_header("Location", self.server.url)
-        self.send_header("Content-Length", "0")
+        long = b"x" * self.server.answers
+        self.send_header("Content-Length", str(len(long)))
         self.end_headers()
+        with contextlib.suppress(OSError):  # who needs no more of it hangs up
+            self.wfile.write(long)
 
     do_PUT = do_POST  # noqa: N815
 
@@ -125,6 +130,14 @@ def test_it_tries_again_after_a_500():
     with answering(500, 429, 200) as hook:
         prepare("webhook", {}, url=hook.url)
     assert len(hook.told) == 3
+
+
+def test_only_the_status_of_a_long_answer_counts():
+    """It is told once, however much it says."""
+    with answering(200) as hook:
+        hook.answers = 64 * 2**20
+        prepare("webhook", {}, url=hook.url)
+    assert len(hook.told) == 1
 
 
 def test_it_tries_again_after_a_hang(monkeypatch):

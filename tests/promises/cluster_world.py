@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from duenotice.clock import LONGEST_PAUSE, MICROS, Instant, _RunningClock
-from duenotice.domain.transitions import Record, ScopeEnabled
+from duenotice.domain.records import Record, ScopeEnabled
 from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed, News, NotMember, Replaced
 from duenotice.engine.membership import NodePhase, Standing, Terms

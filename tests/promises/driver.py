@@ -18,20 +18,19 @@ from duenotice.domain import commands as c
 from duenotice.domain.event import Cause
 from duenotice.domain.fleet import EventsPolicy
 from duenotice.domain.policy import Policy
-from duenotice.domain.transitions import Record, ScopeDisabled
+from duenotice.domain.records import Record, ScopeDisabled
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Refused, Unavailable
 from duenotice.metadata_api.responses import document_tail
-from duenotice.wire.api_versions import EVERY_VERSION
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.api_versions import EVERY_VERSION, TYPE_NAMES
 from simulator.checkers import Observer
 from simulator.history import NEWEST, Answer, Committed, Moment, Outcome, parsed
 from simulator.shape import TYPES
 from tests.promises.fleet import HOME, NAMES, To, declaration, on_known_host, place_of
 from tests.promises.model import BY_USER, NOTICE, EventNow, Model, Place, Refusal, Wish
-from tests.promises.rig import Fault, InMemory, Storage, WatchedJournal, WorldClock, nothing
+from tests.promises.rig import Fault, InMemory, Storage, WatchedJournal, WorldClock, end_process, nothing
 
 COMMIT_ALLOWANCE = 1.0
 USER_LIMIT = 4
@@ -99,8 +98,8 @@ class Driver(RuleBasedStateMachine):
         self.afterwards.callback(self.stored.discard)
 
     def teardown(self) -> None:
-        self.runner.close()
-        self.afterwards.close()
+        with self.afterwards:
+            end_process(self.runner, getattr(self, "engine", None))
 
     # Life and death of an engine
 
@@ -122,12 +121,15 @@ class Driver(RuleBasedStateMachine):
 
     def _cut(self, away: float) -> None:
         """The process is gone in the middle of whatever it was doing; after a while another one takes its place."""
-        self.runner.close()
-        self.runner = asyncio.Runner()
         self.clock.be_away(away)
         self.unseen += self.journal.committed
         self.stored.cut()
+        self._end_process()
         self._open()
+
+    def _end_process(self) -> None:
+        end_process(self.runner, self.engine)
+        self.runner = asyncio.Runner()
 
     def _back_up(self) -> None:
         self.stored.back_up()
@@ -136,9 +138,8 @@ class Driver(RuleBasedStateMachine):
     def _restore(self, backup: "Backup") -> None:
         """All that came after the backup is lost; VMs alone remember."""
         self.restores += 1
-        self.runner.close()
-        self.runner = asyncio.Runner()
         self.stored.restore()
+        self._end_process()
         self.unseen = []
         self.model, self.declared = backup.model.copy(), dict(backup.declared)
         self.observer = self.observer.after_restoring(backup.observer)
@@ -303,7 +304,7 @@ class Driver(RuleBasedStateMachine):
         return Ask(c.EnableScope(name), lambda now: self.model.enable(name, now.steady + seen_at))
 
     def _make_up(self) -> Ask:
-        return Ask(c.MakeUpForAbsence(), lambda now: self.model.make_up(now))
+        return Ask(c.MakeUpForDowntime(), lambda now: self.model.make_up_for_downtime(now))
 
     def _declare(self, name: str, to: To) -> None:
         self.declared.pop(name, None)

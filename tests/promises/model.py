@@ -100,9 +100,9 @@ class Model:
         self.owed: set[str] = set()
         """What was made later with its whole notice ahead: that must be whole when it is seen."""
         self.last_ended = NO_EVENT
-        self.gone: dict[str, tuple[str, datetime]] = {}
+        self.gone: dict[str, tuple[str, Instant]] = {}
         """The scope that had an event, and when it was over."""
-        self.at = datetime.min.replace(tzinfo=UTC)
+        self.now = Instant(datetime.min.replace(tzinfo=UTC), 0)
         self.groups: set[str] = set()
         self.wishes: dict[str, Wish] = {}
         """What the owner of a VM or a group approves beforehand."""
@@ -185,7 +185,7 @@ class Model:
 
     def postpone(self, ids: set[str], now: Instant) -> None:
         """They are seen only now: whoever waits for its notice gets it whole from here on."""
-        self.at = now.at
+        self.now = now
         for event in self.short_of_notice(ids, now):
             least = self._least_notice_of(event)
             event.not_before = _whole_second(now.at + timedelta(microseconds=least + self._allowance))
@@ -197,7 +197,7 @@ class Model:
         mine = [event for event in waiting if event.id in ids]
         return [e for e in mine if e.not_before < now.at + timedelta(microseconds=self._least_notice_of(e))]
 
-    def make_up(self, now: Instant) -> None:
+    def make_up_for_downtime(self, now: Instant) -> None:
         """Nobody could be answered for a while: what waits says when its notice ends, if it said much too little.
 
         What has its whole notice ahead was perhaps seen by nobody: then each second is worth telling, and a slow commit
@@ -320,9 +320,13 @@ class Model:
             event.approved = not event.is_advice
 
     def _had(self, scope: str | None, event_id: str) -> bool:
-        """Whether a scope had an event that went in the last 24 hours: to approve it is no mistake."""
-        where, over = self.gone.get(event_id, ("", self.at))
-        return event_id not in self.events and where == scope and self.at < over + timedelta(days=1)
+        """Whether a scope had an event that went in the last 24 hours: to approve it is no mistake.
+
+        The last 24 hours by either face of time (S34): after an absence the time of day alone says that it is longer.
+        """
+        where, over = self.gone.get(event_id, ("", self.now))
+        is_recent = self.now.at < over.at + timedelta(days=1) or self.now.steady < over.steady + DAY
+        return event_id not in self.events and where == scope and is_recent
 
     def cancel(self, event_id: str) -> None:
         if event_id not in self.events or self.events[event_id].started:
@@ -353,7 +357,7 @@ class Model:
 
     def pass_time(self, now: Instant) -> None:
         """Do what is due, soonest first and by id where that is equal, until nothing more can happen."""
-        self.at = now.at
+        self.now = now
         while event := next((event for event in self._due(now) if self._may_move(event, now)), None):
             if event.started:
                 self._complete(event)
@@ -430,7 +434,7 @@ class Model:
                 self._end(event.id)
 
     def _end(self, event_id: str) -> None:
-        self.gone[event_id] = self.events.pop(event_id).scope, self.at
+        self.gone[event_id] = self.events.pop(event_id).scope, self.now
         self.last_ended = event_id
         self._forget_lonely_scopes()
 

@@ -11,11 +11,11 @@ from structlog.testing import capture_logs
 
 from duenotice.clock import Instant, micros, seconds
 from duenotice.domain import commands as c
-from duenotice.domain.due import next_due
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.maintenance import OPEN, Maintenance, Status, StepStatus
+from duenotice.domain.plan import OPEN, Maintenance, Status, StepStatus
 from duenotice.domain.policy import Policy
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
+from duenotice.domain.rules.due import next_due
 from duenotice.domain.window import Window, WindowSpan
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher
@@ -25,7 +25,7 @@ from simulator.checkers import CHECKERS, Observer
 from simulator.history import Answer, Committed, Moment
 from tests.promises.driver import answer_of, read_all
 from tests.promises.fleet import HOME, HOSTS, declaration
-from tests.promises.rig import InMemory, Storage, WatchedJournal, WorldClock, nothing
+from tests.promises.rig import InMemory, Storage, WatchedJournal, WorldClock, end_process, nothing
 from tests.promises.shown import InsideWindow, S10Shown, S11Shown
 
 ROUNDS = 500
@@ -53,7 +53,7 @@ class Rollout(RuleBasedStateMachine):
         self.afterwards = ExitStack()
         self.afterwards.enter_context(capture_logs())
         self.afterwards.callback(self.stored.discard)
-        self.afterwards.callback(lambda: self.runner.close())
+        self.afterwards.callback(lambda: end_process(self.runner, getattr(self, "engine", None)))
 
     def teardown(self) -> None:
         with self.afterwards:
@@ -67,7 +67,7 @@ class Rollout(RuleBasedStateMachine):
         self.journal.on_shown = self._look
         self.reread = tuple(self.journal.read(0))
         self.runner.run(self._start())
-        self._do(c.MarkClock(self.clock.mark()), c.MakeUpForAbsence())
+        self._do(c.MarkClock(self.clock.mark()), c.MakeUpForDowntime())
 
     async def _start(self) -> None:
         self.publisher = Publisher(asyncio.get_running_loop().call_soon)
@@ -76,11 +76,11 @@ class Rollout(RuleBasedStateMachine):
         self.engine.start()
 
     def _cut(self, away: float = 0.0) -> None:
-        self.runner.close()
-        self.runner = asyncio.Runner()
         self.clock.be_away(away)
         self.unseen += self.journal.committed
         self.stored.cut()
+        end_process(self.runner, self.engine)
+        self.runner = asyncio.Runner()
         self._open()
 
     # Doing and looking

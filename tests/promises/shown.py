@@ -5,7 +5,7 @@ They hold where no VM changes its update domain while an event hits it; the flee
 
 from typing import Any
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.window import Window, WindowSpan
 from simulator.history import Moment, scope_of
 

@@ -7,10 +7,10 @@ import pytest
 
 from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Consent, Event, EventType, Phase
 from duenotice.domain.fleet import EventsPolicy, Group, GroupKind, Vm
-from duenotice.domain.maintenance import Maintenance
+from duenotice.domain.plan import Maintenance
 from duenotice.errors import NotFound
 from simulator import checkers
 from simulator.history import NEWEST, Absence, Answer, Committed, Moment, Outcome
@@ -548,7 +548,7 @@ class TestS25:
 
     def test_as_long_as_nothing_can_be_stored_nothing_new_can_be_said(self, history: History) -> None:
         history.at(0, t.EventRaised(FIRST), reads={"a": page(1, FIRST)})
-        failed = Answer("caller", c.MakeUpForAbsence(), Outcome.UNKNOWN)
+        failed = Answer("caller", c.MakeUpForDowntime(), Outcome.UNKNOWN)
         history.at(500, reads={"a": page(1, FIRST)}, away=100, answers=(failed,))
         history.pleases("S25")
         history.at(501, reads={"a": page(1, FIRST)})

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from duenotice.clock import MICROS
 from duenotice.domain.commands import ApproveEvents, CancelEvent, Command, EnableScope
-from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import scope_of
+from duenotice.domain.fleet import Vm, scope_of
 from duenotice.engine.membership import HandOver
 from duenotice.errors import DuenoticeError
 from duenotice.wire.api_versions import API_VERSIONS
-from duenotice.wire.document_json import encode_document
+from duenotice.wire.documents import encode_document
 from tests.promises.test_machine import EXAMPLES
 from tests.unit.domain.build import VMS, id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, three

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from duenotice.clock import MICROS, ManualClock
 from duenotice.domain.commands import ApplyFleet, Command, Tick
-from duenotice.domain.fleet import Declaration
+from duenotice.domain.fleet import Declaration, scope_of
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import scope_of
+from duenotice.domain.records import Record
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError, Unavailable

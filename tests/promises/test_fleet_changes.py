@@ -14,15 +14,14 @@ from msgspec import structs
 
 from duenotice.clock import micros
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.apply import fold
-from duenotice.domain.decide import decide
-from duenotice.domain.due import happenings
 from duenotice.domain.event import Event, EventType, Phase
-from duenotice.domain.fleet import Declaration, Group, GroupKind, Vm
-from duenotice.domain.maintenance import OPEN
+from duenotice.domain.fleet import Declaration, Group, GroupKind, Vm, domain_of, scope_of
+from duenotice.domain.plan import OPEN
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import domain_of, scope_of
+from duenotice.domain.rules.decide import decide
+from duenotice.domain.rules.due import due_actions
 from duenotice.domain.snapshot import Snapshot, restore, take
 from duenotice.domain.state import State
 from tests.promises.test_machine import EXAMPLES
@@ -194,7 +193,7 @@ class World:
 
     def pass_time(self, seconds: int = 0) -> None:
         self.now = self.now.after(micros(seconds))
-        for _, changes in happenings(self.state, self.now, self.policy):
+        for _, changes in due_actions(self.state, self.now, self.policy):
             self.take(changes)
         self.look()
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from duenotice.bootstrap.handshakes import CURVE
+from duenotice.bootstrap.acceptor import CURVE
 from tests.promises.attack import SECONDS, SLOWEST_SECONDS, Attacked, get
 from tests.support.certificates import SLOW_KEY, certificates
 

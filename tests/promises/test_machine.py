@@ -4,6 +4,9 @@
 """
 
 import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +15,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from duenotice.clock import micros, seconds
 from duenotice.domain import commands as c
+from simulator.history import Outcome
 from tests.promises.driver import COMMIT_ALLOWANCE, KINDS, Ask, Driver
 from tests.promises.fleet import ELSEWHERE, HOME, HOSTS, NAMES, To
 from tests.promises.model import ADVICE, Wish
@@ -285,5 +289,72 @@ TestInMemory = Promises.TestCase
 TestInMemory.settings = examples(20)
 TestOnDisk = PromisesOnDisk.TestCase
 TestOnDisk.settings = examples(3)
+
+
+@pytest.fixture(params=[Promises, PromisesOnDisk])
+def machine(request: pytest.FixtureRequest) -> Iterator[Promises]:
+    """One case, whose steps a test takes by itself."""
+    made: Promises = request.param()
+    made.begin(listeners=NAMES)
+    yield made
+    made.teardown()
+
+
+def test_an_event_that_is_gone_is_forgotten_after_a_day_by_both_faces_of_time_and_not_by_one(machine: Promises) -> None:
+    """C03, S34: after an absence the time of day is a week later, and steady time is not."""
+    event_id = taken_back(machine)
+    machine.suspend(seconds=7 * DAY)
+    machine.crash(away=HOUR)
+    assert approved(machine, event_id) is Outcome.DONE
+    machine.advance(seconds=DAY)
+    assert approved(machine, event_id) is Outcome.REFUSED
+
+
+def test_an_event_that_is_gone_is_remembered_while_the_time_of_day_is_set_back(machine: Promises) -> None:
+    """The same the other way round: steady time alone is a day later."""
+    event_id = taken_back(machine)
+    machine.set_wall_clock(seconds=-HOUR)
+    machine.advance(seconds=DAY)
+    assert approved(machine, event_id) is Outcome.DONE
+    machine.advance(seconds=HOUR)
+    assert approved(machine, event_id) is Outcome.REFUSED
+
+
+def taken_back(machine: Promises) -> str:
+    """The id of an event of `solo` that was cancelled."""
+    machine.schedule("solo", "alone", "Reboot", "maintenance", spare=None, duration=None)
+    machine.cancel(which=0)
+    return machine.model.last_ended
+
+
+def approved(machine: Promises, event_id: str) -> Outcome:
+    """What `solo` is told when it approves an event; the model says the same, or the step fails."""
+    ask = machine._approve("solo", event_id)
+    machine._do(ask)
+    (answer,) = machine.runner.run(machine._submit((ask,)))
+    return answer.outcome
+
+
+def test_a_case_leaves_no_thread_and_no_open_file_behind_however_its_processes_ended() -> None:
+    """Thousands of cases are run to make a failing one small; what each leaves behind makes the later ones fail."""
+    threads, files = set(threading.enumerate()), open_files()
+    machine = PromisesOnDisk()
+    machine.begin(listeners=NAMES)
+    machine.crash(away=0)
+    machine.back_up()
+    machine.stop_and_start(away=0)
+    machine.restore()
+    machine.next_commit_fails(Fault.STORED_AND_LOST, away=0)
+    machine.evict("spot")
+    machine.teardown()
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(timeout=10)
+        assert not thread.is_alive(), thread
+    assert open_files() <= files
+
+
+def open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
 
 pytestmark = pytest.mark.timeout(0 if EXAMPLES else 1200)  # a failure takes minutes to be made small

@@ -178,9 +178,9 @@ class Maintenances(Rollout):
     @rule(seconds=st.sampled_from([60, 3600]))
     def suspend(self, seconds: int) -> None:
         self.clock.suspend(seconds)
-        (answer,) = self._do(c.MakeUpForAbsence())
+        (answer,) = self._do(c.MakeUpForDowntime())
         if answer.outcome is Outcome.UNKNOWN:
-            self._do(c.MakeUpForAbsence())
+            self._do(c.MakeUpForDowntime())
 
     @rule(fault=st.sampled_from(Fault), away=st.sampled_from([0.0, 60.0, 3600.0]))
     def next_commit_fails(self, fault: Fault, away: float) -> None:

@@ -15,7 +15,7 @@ from tests.promises.stalls.noisy_vms import UPROARS, NoisyWorld, Uproar
 
 pytestmark = pytest.mark.serial
 
-SECONDS = 1.0
+SECONDS = 0.5
 MOST_MEDIAN, MOST_MEMORY, MOST_CPU = 0.05, 100.0, 150e-6
 """Seconds more, megabytes more, seconds of processor time for each request: 15 µs are usual, parsing them took 850."""
 

@@ -8,7 +8,7 @@ import pytest
 from duenotice.clock import MICROS, Instant
 from duenotice.domain.commands import StartMaintenance
 from duenotice.domain.event import EventType
-from duenotice.domain.preview import outlook, preview
+from duenotice.domain.rules.preview import outlook, preview
 from tests.promises.test_machine import EXAMPLES
 from tests.support.seed import SEED
 from tests.unit.domain.build import NOW, POLICY, do, id_of, listening, tick
@@ -16,7 +16,7 @@ from tests.unit.domain.build import NOW, POLICY, do, id_of, listening, tick
 PLAN = StartMaintenance(id_of(1), EventType.REBOOT, ("web-0", "web-1", "web-2", "web-3"), settle=300 * MICROS)
 MANY = 10_000 if EXAMPLES else 2_000
 ENOUGH = 100
-"""More happenings than such a plan has; what goes on for ever is told by that."""
+"""More due_actions than such a plan has; what goes on for ever is told by that."""
 
 
 def any_moment(random: Random) -> Instant:

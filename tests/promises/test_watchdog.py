@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.bootstrap.watchdog import EXIT_CODE
+from duenotice.bootstrap.process import EXIT_CODE
 from tests.acceptance.conftest import DEMO
 from tests.support.served import Served, wait_until
 
@@ -103,7 +103,7 @@ def test_a_node_within_another_program_is_not_watched():
     """Somebody's tests, say: their process is not ours to end."""
     code = f"""
         import asyncio, threading, time
-        from duenotice.bootstrap.service import Service
+        from duenotice.bootstrap.node import Service
         from duenotice.settings import ServeSettings
         async def main():
             settings = ServeSettings(data_dir=":memory:", metadata_listen="127.0.0.1:0", operator_listen="127.0.0.1:0",

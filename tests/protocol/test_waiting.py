@@ -9,14 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from duenotice.domain.apply import fold
+from duenotice.domain.apply import fold, touched
 from duenotice.domain.commands import ApplyFleet, ScheduleEvent
-from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, Vm
 from duenotice.domain.policy import Policy
-from duenotice.domain.touched import touched
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
+from duenotice.domain.rules.decide import decide
 from duenotice.engine.writer import Ask
 from duenotice.metadata_api.protocol import Connection
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, Reply, ask, request

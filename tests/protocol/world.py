@@ -13,8 +13,8 @@ from duenotice.domain.commands import ApplyFleet, ScheduleEvent
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Vm
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import Record
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher

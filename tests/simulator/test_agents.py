@@ -115,6 +115,17 @@ HISTORIES = {
             (10, 67.68595627745432, "event-scheduled"),
         ],
     ),
+    "of a line that a power cut has torn only the first byte is missing, and the agent does not start": (
+        1311409064,
+        [
+            (0, 1.204027994378965, "event-scheduled"),
+            (1, 7.1069622207233945, "vm-disk-full"),
+            (4, 34.34944002127726, "agent-killed-power-record"),
+            (5, 55.14982330325268, "agent-killed-power-record"),
+            (7, 91.43643541284399, "answer-garbage"),
+            (8, 100.10892714752964, "event-scheduled"),
+        ],
+    ),
 }
 
 

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 from duenotice.journal.codec import Row
 from duenotice.operator_api.app import OperatorApi
 from simulator import ending, sweep
@@ -73,14 +73,14 @@ def differing(old: dict[str, Told], new: dict[str, Told]) -> set[str]:
 
 RENAMED: tuple[Change, ...] = (
     ("RequestAnswered", "AnswerKept"),
-    ("    fingerprint: str\n    until: datetime\n", "    request_digest: str\n    until: datetime\n"),
-    ("change.fingerprint", "change.request_digest"),
-    ("known.fingerprint", "known.request_digest"),
-    ("record_with_homes, _same, _same]", "record_with_homes, _same, _same, _same]"),
+    ("    request_digest: str\n    until: datetime\n", "    digest: str\n    until: datetime\n"),
+    ("change.request_digest", "change.digest"),
+    ("known.request_digest", "known.digest"),
+    ("RECORDS = Codec(Record, 13, oldest=13)", "RECORDS = Codec(Record, 14, oldest=14)"),
 )
 """A class and a field of a stored record get other names, and the format of records another number."""
-FIELD = Rename("field", "fingerprint", "request_digest", "record/transition:request-answered")
-FORMAT = Rename("format", 12, 13, "record")
+FIELD = Rename("field", "request_digest", "digest", "record/transition:request-answered")
+FORMAT = Rename("format", 13, 14, "record")
 
 
 def table(*lines: Rename) -> str:
@@ -154,7 +154,7 @@ def test_a_commit_that_cannot_print_digests_is_refused_and_its_worktree_removed(
 # --- the transcripts ---
 
 
-def stored(payload: bytes, *lines: Rename, position: int = 1, format: int = 12, crc: int | None = None) -> str:
+def stored(payload: bytes, *lines: Rename, position: int = 1, format: int = 13, crc: int | None = None) -> str:
     """The digest of one stored row."""
     sound = crc32(payload, crc32(b"%d %d" % (position, format)))
     transcripts = Transcripts(lambda: 0.0, Recording(Renames(lines)))
@@ -216,8 +216,8 @@ def test_another_codec_is_another_digest(other: bytes) -> None:
 
 
 def test_another_checksum_and_another_format_are_another_digest() -> None:
-    assert len({stored(OLD), stored(OLD, crc=crc32(OLD)), stored(OLD, format=13)}) == 3
-    assert stored(OLD, FORMAT) == stored(OLD, FORMAT, format=13)
+    assert len({stored(OLD), stored(OLD, crc=crc32(OLD)), stored(OLD, format=14)}) == 3
+    assert stored(OLD, FORMAT) == stored(OLD, FORMAT, format=14)
 
 
 def answered(body: bytes, *lines: Rename, length: int | None = None) -> str:

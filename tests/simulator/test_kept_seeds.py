@@ -200,6 +200,33 @@ KEPT = [
         Shape(nodes=1, vms=6, seconds=130.0, actions=4, lease=60.0, driver="command"),
         ((3, 10.0, "backup-made"), (76, 20.0, "command-hangs"), (83, 30.0, "fail"), (84, 44.0, "backup-restored")),
     ),
+    Kept(
+        "the simulator: clients never closed connections to a node that stood still, and it woke up with 226 of them",
+        1311407520,
+        Shape(nodes=3, vms=24, seconds=1800.0, actions=60, lease=60.0, agents=1, driver="command"),
+        ((47, 1404.3908798614168, "node-paused"),),
+    ),
+    Kept(
+        "N12: a new process of a node, in another directory, ran what the old one had claimed, and so did that one",
+        1311406481,
+        Shape(nodes=2, vms=3, seconds=1600.0, actions=3, lease=60.0, driver="command"),
+        (
+            (50, 1334.012843755818, "news-lost"),
+            (51, 1350.5558900509202, "schedule"),
+            (53, 1379.1864133826782, "node-twice"),
+        ),
+    ),
+    Kept(
+        "the simulator: advice was withdrawn at the end, and then came some for which a lost request was sent again",
+        247208970,
+        Shape(nodes=1, vms=6, seconds=1500.0, actions=100, lease=60.0, driver="webhook"),
+        (
+            (72, 924.6036430568839, "vm-renamed"),
+            (73, 984.1275064103054, "plan"),
+            (98, 1482.5363921680748, "partition"),
+            (99, 1499.913632592833, "advise"),
+        ),
+    ),
 ]
 
 

@@ -69,8 +69,8 @@ def a_vm(name: str, **more: Any) -> w.Vm:
 def a_step(*resources: str, **more: Any) -> w.Step:
     """A step of a maintenance."""
     usual: dict[str, Any] = {
-        "lane": "set/web",
-        "turn": 0,
+        "group": "set/web",
+        "domain": 0,
         "scope": "set/web",
         "host": None,
         "resources": resources,
@@ -95,8 +95,8 @@ def a_plan(*steps: w.Step, **more: Any) -> w.Maintenance:
         "failures_allowed": 0,
         "progress": {},
         "vms": {"waiting": sum(len(step.resources) for step in steps)},
-        "lanes": tuple(dict.fromkeys(step.lane for step in steps)),
-        "lanes_in_all": len({step.lane for step in steps}),
+        "groups": tuple(dict.fromkeys(step.group for step in steps)),
+        "groups_in_all": len({step.group for step in steps}),
     }
     return w.Maintenance(**usual | more)
 

@@ -21,7 +21,7 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         "duenotice.agent.agent",
-        "duenotice.bootstrap.service",
+        "duenotice.bootstrap.node",
         "duenotice.journal.postgres",
         "http.client",
         "rich.live",

@@ -1,6 +1,7 @@
 """Lets tests that start nodes in memory start them on PostgreSQL instead: `pytest -p tests.support.on_postgres …`.
 
-All that a VM or an operator sees must be the same, so these tests must pass as they are.
+All that a VM or an operator sees must be the same, so these tests must pass as they are, but for `NOT_HERE` of
+`three_nodes`: on a database a node is one of several, also when it is the only one.
 """
 
 from contextlib import ExitStack

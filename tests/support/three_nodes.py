@@ -18,7 +18,7 @@ import structlog
 from duenotice import __version__
 from duenotice.azure_api.signing_keys import SecretStore
 from duenotice.bootstrap.cluster import ClusterStore
-from duenotice.bootstrap.service import Service
+from duenotice.bootstrap.node import Service
 from duenotice.clock import Clock, Instant, ManualClock, micros, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -33,7 +33,7 @@ from duenotice.engine.shared_time import SharedClock
 from duenotice.journal.memory_members import MemoryMembers
 from duenotice.operator_api.way_to_leader import WayToLeader
 from duenotice.testkit.emulator import Emulator
-from duenotice.wire.duration import parse_duration
+from duenotice.wire.spans import parse_duration
 from tests.support.node import Node, Outside
 from tests.support.seed import SEED
 

@@ -14,7 +14,7 @@ from duenotice.testkit.judging import Plan, vm_of
 from duenotice.testkit.kit import DEFAULT_VM
 from duenotice.testkit.trials import TRIALS
 from duenotice.testkit.verdicts.rules import RULES
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 from tests.testkit.test_plugin import PLUGIN
 
 pytest_plugins = ["pytester"]

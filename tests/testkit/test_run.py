@@ -16,6 +16,7 @@ import pytest
 
 from tests.programs import require_program
 from tests.support.cli import Done, duenotice
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.serial  # namespaces, and clients that poll in real time
 
@@ -56,8 +57,7 @@ LONG_CHECKS: dict[str, tuple[str, ...]] = {
 
 def checked(how: str, *options: str) -> Done:
     """Check a client that is already there."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     environment = os.environ | {"DUENOTICE_METADATA_ENDPOINT": f"http://{address}"}
     with subprocess.Popen([sys.executable, str(CLIENT), how], env=environment) as running:
         try:
@@ -126,7 +126,7 @@ def test_a_scenario_is_played_with_the_client_beside_it(runs: Runs) -> None:
 def test_where_nothing_asks_nothing_passes(name: str, runs: Runs) -> None:
     """A wrong path in CI must not be green; --allow-untried does not change that."""
     done = runs[name].result()
-    assert done.code == 1
+    assert done.code == 1, done
     assert "error: Nothing asked 169.254.169.254 for /metadata/scheduledevents" in done.err
     assert "✗  asks" in done.out
 
@@ -334,7 +334,7 @@ def test_a_client_of_ones_own_is_checked(runs: Runs) -> None:
     done = runs["checked"].result()
     verdict = json.loads(done.out)
     (once,) = [rule for rule in verdict["rules"] if rule["outcome"] == "warned"]
-    assert (done.code, verdict["passes"], verdict["errors"], verdict["warnings"]) == (0, True, 0, 1), done.err
+    assert (done.code, verdict["passes"], verdict["errors"], verdict["warnings"]) == (0, True, 0, 1), done
     assert (once["id"], once["severity"], once["said"][0][-7:]) == ("once", "warning", "2 times")
     assert once["fix"]
     assert "broke" not in done.err

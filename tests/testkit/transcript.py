@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Event, EventType, Source
 from duenotice.testkit.emulator import Happened
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts.evidence import Duty, Ending, Evidence, FaultWindow, GuideNotes, Tempo
-from duenotice.wire.seen_document import load_json
+from duenotice.wire.seen_documents import load_json
 
 Line = dict[str, Any]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from building.debian import closure
-from duenotice.extras import BROUGHT_BY, missing_extra
+from duenotice.errors import BROUGHT_BY, missing_extra
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -79,7 +79,7 @@ def test_the_service_and_the_fixture_need_only_what_the_extra_server_brings() ->
     normal = {module: {re.sub(r"[-_.]+", "-", name).lower() for name in names} for module, names in MODULES.items()}
     hidden = sorted(module for module, names in normal.items() if names.isdisjoint(brought))
     assert "ruff" in hidden
-    code = WITHOUT.format(names=hidden, imports="duenotice.bootstrap.service, duenotice.testkit.emulator")
+    code = WITHOUT.format(names=hidden, imports="duenotice.bootstrap.node, duenotice.testkit.emulator")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

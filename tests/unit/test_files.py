@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.files import make_directory, read_whole, sync_directory
+from duenotice.system import make_directory, read_whole, sync_directory
 
 OPEN = Path("/proc/self/fd")
 

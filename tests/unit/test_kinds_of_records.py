@@ -7,9 +7,11 @@ import pytest
 from duenotice.bootstrap.logs import _line
 from duenotice.cli.feed import fold
 from duenotice.console.audit_page import ACTIONS
-from duenotice.domain import transitions as t
+from duenotice.domain import commands
+from duenotice.domain import records as t
 from duenotice.domain.apply import _APPLIERS
 from duenotice.domain.event import Phase
+from duenotice.domain.rules.decide import RULES
 from duenotice.engine.event_traces import EventTraces
 from duenotice.wire.operator import QUIET_ACTIONS, from_domain
 from tests.unit.domain.build import NOW, listening, schedule
@@ -35,6 +37,24 @@ def carrying(kind: type[t.Change]) -> t.Record:
 
 def test_every_kind_can_be_applied() -> None:
     assert set(_APPLIERS) == set(KINDS)
+
+
+def test_every_kind_but_the_answer_of_a_request_is_given_by_a_rule() -> None:
+    """That one comes from the engine, in one commit with what was asked."""
+    assert {kind for rule in RULES.values() for kind in rule.may_give} == set(KINDS) - {t.RequestAnswered}
+
+
+def is_command(kind: object) -> bool:
+    return (
+        isinstance(kind, type)
+        and issubclass(kind, commands.Command)
+        and kind.__module__ == commands.__name__
+        and not kind.__subclasses__()
+    )
+
+
+def test_every_command_has_a_rule() -> None:
+    assert set(RULES) == {kind for kind in vars(commands).values() if is_command(kind)}
 
 
 def test_the_audit_page_offers_every_kind_that_it_shows() -> None:

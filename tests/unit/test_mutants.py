@@ -38,7 +38,7 @@ def test_an_old_text_that_is_not_there_is_refused() -> None:
 
 
 NARROW = """
-from duenotice.domain.scope import group_of, scope_in
+from duenotice.domain.fleet import group_of, scope_in
 
 def test_a_placement_group() -> None:
     assert scope_in("scale-set/batch", 1) == "scale-set/batch/1"
@@ -46,7 +46,7 @@ def test_a_placement_group() -> None:
 CATALOGUE = """
 [[mutant]]
 id = "ONE"
-file = "domain/scope.py"
+file = "domain/fleet.py"
 rule = "E05"
 what = "a placement group is the whole scale set"
 old = 'return group if placement_group is None else f"{group}/{placement_group}"'
@@ -56,7 +56,7 @@ equivalent = ""
 
 [[mutant]]
 id = "TWO"
-file = "domain/scope.py"
+file = "domain/fleet.py"
 rule = "E05"
 what = "placement group 0 is the whole scale set"
 old = 'return group if placement_group is None else'
@@ -66,7 +66,7 @@ equivalent = ""
 
 [[mutant]]
 id = "THREE"
-file = "domain/scope.py"
+file = "domain/fleet.py"
 rule = "E05"
 what = "it cannot be imported"
 old = 'def group_of('
@@ -76,7 +76,7 @@ equivalent = ""
 
 [[mutant]]
 id = "FOUR"
-file = "domain/scope.py"
+file = "domain/fleet.py"
 rule = "E05"
 what = "nobody can notice it"
 old = 'ALONE + vm.name'

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from duenotice.plain_text import each_in_one_line, lines, one_line
+from duenotice.escape import each_in_one_line, lines, one_line
 from tests.support.seed import SEED
 
 HARMLESS = (

@@ -54,7 +54,7 @@ print(sorted(ours - set(sys.stdlib_module_names) - {{"duenotice"}}))
 
 
 @pytest.mark.parametrize(
-    "module", ["duenotice", "duenotice.client", "duenotice.client.discovery", "duenotice.wire.seen_document"]
+    "module", ["duenotice", "duenotice.client", "duenotice.client.discovery", "duenotice.wire.seen_documents"]
 )
 def test_the_client_loads_nothing_but_the_standard_library(module: str) -> None:
     """In a fresh interpreter: it runs as root on the VM."""

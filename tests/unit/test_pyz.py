@@ -59,7 +59,7 @@ def test_it_has_the_agent_and_nothing_of_the_server(agent: Path) -> None:
         rooms = {
             name.split("/")[2] for name in opened.namelist() if name.startswith("py/duenotice/") and name.count("/") > 2
         }
-    assert rooms == {"agent", "cli", "client", "wire"}
+    assert rooms == {"agent", "cli", "client", "http", "wire"}
 
 
 def test_the_same_sources_give_the_same_bytes(agent: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.sd_notify import sd_notify, watchdog_seconds
+from duenotice.system import sd_notify, watchdog_seconds
 
 
 @pytest.mark.parametrize("abstract", [False, True])

@@ -5,15 +5,16 @@ from pathlib import Path
 
 from duenotice.azure_api.app import LONGEST_TARGET, MOST_LARGE, MOST_LARGE_OF_ONE, AzureApi
 from duenotice.azure_api.signing_keys import SigningKeys
-from duenotice.bootstrap import acceptor, handshakes, operator_port, places
+from duenotice.bootstrap import acceptor, operator_server, places
+from duenotice.bootstrap.acceptor import LONGEST_HELLO, MOST_OPEN, OPEN_SECONDS, SHARE
 from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, SIGNING_IN, SMALL, CallBounds
 from duenotice.console.app import Console
 from duenotice.console.sessions import Sessions
-from duenotice.files import SecretFile
 from duenotice.metadata_api import limits, request_body, request_head, request_reader
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.tokens import asked_with
+from duenotice.system import SecretFile
 from duenotice.testkit.emulator import Emulator
 from tools.references.words import code, head, table
 
@@ -75,13 +76,13 @@ def _ports() -> Iterable[tuple[str, str]]:
     rooms = (places.PROBING, places.ADMINS, places.TOKENS, places.STRANGERS)
     probing, admins, tokens, strangers = (f"{room.places}, {room.each}" for room in rooms)
     yield "connections, counted from accept", f"{acceptor.MOST_CONNECTIONS}"
-    yield "processor time for TLS handshakes of a port", f"{handshakes.SHARE:.0%}"
-    yield "handshakes that are open at a time", f"what costs {handshakes.OPEN_SECONDS:g} s, {handshakes.MOST_OPEN}"
-    yield "hello of a handshake", f"{size(handshakes.LONGEST_HELLO)}, one record"
-    yield "head of a request", f"{size(operator_port.LONGEST_HEAD)}, {operator_port.MOST_HEADERS} lines"
-    yield "requests that wait on a connection for the answer to one before them", f"{operator_port.MOST_WAITING}"
-    yield "pieces of a body", f"{operator_port.MOST_PIECES:,}, and one more for each KiB"
-    yield "bytes that are thrown away after a refusal", size(operator_port.MOST_READ_ON)
+    yield "processor time for TLS handshakes of a port", f"{SHARE:.0%}"
+    yield "handshakes that are open at a time", f"what costs {OPEN_SECONDS:g} s, {MOST_OPEN}"
+    yield "hello of a handshake", f"{size(LONGEST_HELLO)}, one record"
+    yield "head of a request", f"{size(operator_server.LONGEST_HEAD)}, {operator_server.MOST_HEADERS} lines"
+    yield "requests that wait on a connection for the answer to one before them", f"{operator_server.MOST_WAITING}"
+    yield "pieces of a body", f"{operator_server.MOST_PIECES:,}, and one more for each KiB"
+    yield "bytes that are thrown away after a refusal", size(operator_server.MOST_READ_ON)
     yield "time for a handshake, a head, a body, or until something of an answer is read", _twice()
     yield "probes under way at the operator's port, and from one address", probing
     yield "requests of admins, and of one token", admins
@@ -92,7 +93,7 @@ def _ports() -> Iterable[tuple[str, str]]:
 
 
 def _twice() -> str:
-    seconds = operator_port.PATIENCE_SECONDS
+    seconds = operator_server.PATIENCE_SECONDS
     return f"{seconds:g} to {2 * seconds:g} s"
 
 

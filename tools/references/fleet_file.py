@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from duenotice.wire import fleet_toml
+from duenotice.wire import fleet_file
 from tools.references.words import COMMAND, code, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "fleet-file.md"
@@ -79,13 +79,13 @@ def taken() -> list[Taken]:
     """Every key that a fleet file may have, in the order in which it is read."""
     noted: dict[tuple[str, str], Taken] = {}
     with _noting(noted):
-        fleet_toml.read_fleet(EVERYTHING)
+        fleet_file.read_fleet(EVERYTHING)
     return [one for one in noted.values() if one.table or one.key not in ABOVE]
 
 
 @contextmanager
 def _noting(noted: dict[tuple[str, str], Taken]) -> Iterator[None]:
-    usual = fleet_toml._Table
+    usual = fleet_file._Table
 
     class Noting(usual):  # type: ignore[misc, valid-type]
         """A table that notes what is asked of it."""
@@ -100,11 +100,11 @@ def _noting(noted: dict[tuple[str, str], Taken]) -> Iterator[None]:
             self._values.setdefault(key, low if default is ... else default)
             return int(super().within(key, low, high, default))
 
-    fleet_toml._Table = Noting  # type: ignore[misc]
+    fleet_file._Table = Noting  # type: ignore[misc]
     try:
         yield
     finally:
-        fleet_toml._Table = usual  # type: ignore[misc]
+        fleet_file._Table = usual  # type: ignore[misc]
 
 
 def keys() -> str:

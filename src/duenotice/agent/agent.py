@@ -43,8 +43,8 @@ from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
 from duenotice.clock import boot_id, later, monotonic, wall
 from duenotice.errors import Conflict, DuenoticeError, Malformed
-from duenotice.wire.duration import span
-from duenotice.wire.seen_document import SeenDocument
+from duenotice.wire.seen_documents import SeenDocument
+from duenotice.wire.spans import span
 
 TICK = 0.5
 """The agent looks again after this many seconds, even without news: for drills, and for work that begins later."""

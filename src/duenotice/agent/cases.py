@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 
 CLOSED_KEPT = 20
 """How many closed cases are kept, for people to look at (S24)."""

@@ -11,7 +11,7 @@ from duenotice.agent.handlers.loading import problems
 from duenotice.agent.plan import RESERVE
 from duenotice.agent.rules import HandlerRule
 from duenotice.toml import near_miss
-from duenotice.wire.advice import ADVICE
+from duenotice.wire.seen_documents import ADVICE
 
 SHORTEST_NOTICE = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 """Seconds that each type of event gives at least (D01)."""

@@ -16,11 +16,11 @@ from duenotice.agent.plan import ApprovalPolicy
 from duenotice.agent.rules import HandlerRule, HandlerSpec
 from duenotice.client.endpoint import chosen_endpoint
 from duenotice.errors import DuenoticeError, Misconfigured, reason
-from duenotice.http_call import parse_url
+from duenotice.http.fetch import parse_url
 from duenotice.settings import parse_listen
 from duenotice.toml import Misfit, Misplaced, TomlFile, misfit, near_miss, shown
 from duenotice.toml import Path as Keys
-from duenotice.wire.duration import parse_duration
+from duenotice.wire.spans import parse_duration
 
 _HANDLER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _SPANS = ("shorter_than", "longer_than", "within")

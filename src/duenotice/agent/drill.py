@@ -22,8 +22,8 @@ from duenotice.agent.ledger import read_cases, read_ledger
 from duenotice.agent.plan import PlanView, is_ready
 from duenotice.clock import LAST_MOMENT, later, monotonic
 from duenotice.errors import Malformed, Unavailable, reason
-from duenotice.files import read_whole
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.system import read_whole
+from duenotice.wire.seen_documents import SeenEvent
 
 NAME = "drill.json"
 LOOK_SECONDS = 0.2

@@ -10,7 +10,7 @@ from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.hook import run_hook
 from duenotice.agent.handlers.options import Argv
 from duenotice.errors import DuenoticeError
-from duenotice.http_call import call
+from duenotice.http.fetch import fetch
 
 SECONDS = 10.0
 LONGEST = 64 * 1024
@@ -32,7 +32,7 @@ async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:
     try:
         if isinstance(healthy, str):
             timeout = min(SECONDS, seconds_left(occasion))
-            answer = await call(healthy, timeout=timeout, longest=LONGEST, cut=True)
+            answer = await fetch(healthy, timeout=timeout, longest=LONGEST, cut=True)
             if not 200 <= answer.status < 300:
                 raise HandlerFailed(f"its address answers {answer.status}.")  # which may hold a secret
         else:

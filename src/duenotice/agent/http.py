@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from duenotice.errors import Misconfigured
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 from duenotice.settings import host_port, listen_hint
 
 LARGEST_HEAD = 8 * 1024

@@ -17,7 +17,7 @@ from duenotice.agent.plan import PlanView, notice_left
 from duenotice.agent.recorder import Recorder
 from duenotice.agent.rules import rule_for
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 
 BY_A_PERSON = "a person has asked for it"
 STATUSES: dict[type[DuenoticeError], int] = {Malformed: 400, NotFound: 404, Refused: 409, DuenoticeError: 503}

@@ -12,7 +12,7 @@ from typing import Any
 
 from duenotice.clock import monotonic, wall
 from duenotice.errors import DuenoticeError
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 
 SHORT_ID = 8
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from duenotice.agent.config import Config
 from duenotice.agent.plan import RESERVE
 from duenotice.client import MetadataClient
-from duenotice.wire.duration import span
+from duenotice.wire.spans import span
 
 
 class Online(NamedTuple):

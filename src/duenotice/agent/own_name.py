@@ -16,7 +16,7 @@ from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
 from duenotice.errors import Malformed
-from duenotice.files import read_whole, sync_directory
+from duenotice.system import read_whole, sync_directory
 
 NAME_FILE = "vm-name"
 LONGEST = 1024

@@ -18,7 +18,7 @@ from duenotice.agent.http import Request
 from duenotice.agent.logs import describe, log
 from duenotice.agent.plan import AskPeers, PeerNews
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured
-from duenotice.http_call import HttpAnswer, call
+from duenotice.http.fetch import HttpAnswer, fetch
 
 PATH = "/peer/v1/state"
 SECONDS = 3.0
@@ -92,7 +92,7 @@ class Asking:
         target = f"{PATH}?event={quote(event_id, safe='')}&content={quote(content, safe='')}"
         signature = sign(self._keys[0], "ask", vm, target, nonce)
         headers = {"duenotice-nonce": nonce, "duenotice-signature": signature}
-        answer = await call(self._address(vm) + target, headers=headers, timeout=SECONDS, longest=LARGEST_ANSWER)
+        answer = await fetch(self._address(vm) + target, headers=headers, timeout=SECONDS, longest=LARGEST_ANSWER)
         if answer.status != 200:
             raise Malformed(f"{vm} answers {answer.status}.", hint="Do both agents have the same key?")
         return self._read(vm, nonce, answer)

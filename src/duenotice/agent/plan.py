@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from duenotice.agent.cases import Case, Cases, LedgerRecord, Work, unfinished
 from duenotice.agent.rules import HandlerRule, HandlerSpec, rule_for
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 
 RESERVE = 2.0
 """Seconds of the notice that handlers cannot use: they are for asking peers and for the approval (H07)."""

@@ -25,9 +25,9 @@ from duenotice.agent.problems import Problem, kinds_of
 from duenotice.agent.recorder import Recorder
 from duenotice.clock import wall
 from duenotice.errors import Misconfigured
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 from duenotice.settings import parse_listen
-from duenotice.wire.seen_document import SeenDocument
+from duenotice.wire.seen_documents import SeenDocument
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 SOCKET = "agent.sock"

@@ -8,8 +8,8 @@ from duenotice.agent.cases import Case
 from duenotice.agent.logs import log
 from duenotice.agent.plan import PlanView, has_held_enough
 from duenotice.clock import later, monotonic
-from duenotice.plain_text import one_line
-from duenotice.sd_notify import sd_notify
+from duenotice.escape import one_line
+from duenotice.system import sd_notify
 
 RECENT = timedelta(hours=1)
 """How long something that is over is still shown: somebody who is woken by an alert looks later."""

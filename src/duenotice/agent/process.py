@@ -16,8 +16,8 @@ from duenotice.agent.logs import complain, log
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import DuenoticeError, Refused
-from duenotice.sd_notify import sd_notify, watchdog_seconds
-from duenotice.wire.advice import ADVICE
+from duenotice.system import sd_notify, watchdog_seconds
+from duenotice.wire.seen_documents import ADVICE
 
 DEFAULT_STATE_DIR = Path("/var/lib/duenotice")
 

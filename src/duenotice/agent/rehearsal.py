@@ -21,7 +21,7 @@ from duenotice.agent.handlers.base import Occasion, Printed
 from duenotice.agent.logs import describe
 from duenotice.clock import monotonic, wall
 from duenotice.errors import Misconfigured, NotFound
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 
 UNIT = "duenotice-agent.service"
 _TAKEN = re.compile(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 
 
 class HandlerRule(NamedTuple):

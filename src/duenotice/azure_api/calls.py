@@ -14,7 +14,7 @@ from duenotice.domain.fleet import Group, GroupKind, Site, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
-from duenotice.wire.resource_ids import KINDS, VM
+from duenotice.wire.azure import KINDS, VM
 
 Handle = Callable[[Request], Awaitable[Response]]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from duenotice.clock import wall
 from duenotice.errors import Misconfigured, reason
-from duenotice.files import sync_directory
+from duenotice.system import sync_directory
 
 if TYPE_CHECKING:
     from cryptography import x509

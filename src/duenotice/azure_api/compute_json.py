@@ -9,10 +9,10 @@ from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_shown
 from duenotice.azure_api.shape import AzureJson
 from duenotice.domain.event import PLANNED, Event, EventType, Phase
 from duenotice.domain.fleet import Group, GroupKind, Vm
-from duenotice.domain.owners_policy import in_force
+from duenotice.domain.rules.creation import in_force
 from duenotice.domain.state import State
-from duenotice.wire.instance_json import vm_id
-from duenotice.wire.resource_ids import id_of_group, id_of_vm, instance_id, kind_of_vm
+from duenotice.wire.azure import id_of_group, id_of_vm, instance_id, kind_of_vm
+from duenotice.wire.instance import vm_id
 
 
 class SubResource(AzureJson, frozen=True):

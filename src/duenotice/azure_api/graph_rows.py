@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from duenotice.azure_api.graph_steps import Forgetful
+from duenotice.domain.bulk import in_order
 from duenotice.domain.event import Phase
 from duenotice.domain.fleet import Site, Vm
-from duenotice.domain.pieces import in_order
 from duenotice.engine.event_traces import EventTrace
-from duenotice.wire.event_resource import event_resource, target_id
+from duenotice.wire.azure import event_resource, target_id
 
 COLUMNS = ("id", "name", "type", "location", "properties", "tenantId", "resourceGroup", "subscriptionId", "zones")
 

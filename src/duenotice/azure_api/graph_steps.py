@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from duenotice.domain.pieces import PIECE
+from duenotice.domain.bulk import PIECE
 from duenotice.errors import Malformed
 
 

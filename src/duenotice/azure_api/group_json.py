@@ -8,11 +8,11 @@ from duenotice.azure_api.compute_json import InstanceStatus, SubResource
 from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_shown
 from duenotice.azure_api.shape import AzureJson, AzureProblem
 from duenotice.domain.fleet import PLACEMENT_GROUP_SIZE, Group, Site, Vm
-from duenotice.domain.scaling import staying
+from duenotice.domain.rules.scale_sets import staying
 from duenotice.domain.state import State
 from duenotice.errors import Malformed
-from duenotice.wire.duration import parse_duration
-from duenotice.wire.resource_ids import KINDS, id_of_group, id_of_vm
+from duenotice.wire.azure import KINDS, id_of_group, id_of_vm
+from duenotice.wire.spans import parse_duration
 
 _NAMESPACE = UUID("0b4c6c0a-6a55-4c34-9b6e-2f4a5a1d7a77")
 

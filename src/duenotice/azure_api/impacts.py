@@ -17,12 +17,11 @@ from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, sh
 from duenotice.azure_api.work import Working, new_id
 from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
-from duenotice.domain.fleet import Condition, Vm
-from duenotice.domain.health_report import GONE, HealthReport, verdict_of
+from duenotice.domain.fleet import HOST_GONE, Condition, HealthReport, Vm, verdict_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.wire.instance_json import vm_id
-from duenotice.wire.resource_ids import id_of_vm
+from duenotice.wire.azure import id_of_vm
+from duenotice.wire.instance import vm_id
 
 _ALL = f"{SUBSCRIPTION}/providers/Microsoft.Impact/workloadImpacts"
 _ONE = f"{_ALL}/{{impact}}"
@@ -144,7 +143,7 @@ _OUTCOMES = {
     Condition.DRAINED.value: _Outcome("NodeRemovedFromService", "The host is taken out of service.", is_last=True),
     Condition.FAILED.value: _Outcome("NodeRemovedFromService", "The host has failed.", is_last=True),
     Condition.HEALTHY.value: _Outcome("NodeHealthy", "The host is healthy.", is_last=True),
-    GONE: _Outcome("NodeRemovedFromService", "The host has left the fleet.", is_last=True),
+    HOST_GONE: _Outcome("NodeRemovedFromService", "The host has left the fleet.", is_last=True),
 }
 
 

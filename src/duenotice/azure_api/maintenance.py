@@ -14,12 +14,12 @@ from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, sh
 from duenotice.azure_api.work import Working
 from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
-from duenotice.domain.approval import unknown
 from duenotice.domain.event import Event, EventType, Phase, Source
 from duenotice.domain.fleet import GroupKind, Vm
+from duenotice.domain.rules.lifecycle import unknown
 from duenotice.domain.token import Role
-from duenotice.wire.resource_ids import id_of_vm
-from duenotice.wire.start_requests_json import canonical_id
+from duenotice.wire.azure import id_of_vm
+from duenotice.wire.documents import canonical_id
 
 _PROVIDER = "providers/Microsoft.Maintenance"
 _VM = f"{COMPUTE}/virtualMachines/{{name}}/{_PROVIDER}"

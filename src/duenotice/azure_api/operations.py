@@ -21,16 +21,15 @@ from starlette.responses import Response
 from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
 from duenotice.azure_api.shape import AzureError, AzureJson, AzureProblem, failed, shown
 from duenotice.azure_api.sign_in import base_of
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
+from duenotice.domain.bulk import derived
 from duenotice.domain.event import Event
 from duenotice.domain.fleet import LARGEST_SCALE_SET
-from duenotice.domain.ids import derived
-from duenotice.domain.maintenance import Status
-from duenotice.domain.progress import Progress
+from duenotice.domain.plan import PlanProgress, Status
+from duenotice.domain.records import Record
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
-from duenotice.wire.start_requests_json import canonical_id
+from duenotice.wire.documents import canonical_id
 
 LONGEST_HELD = 25.0
 """Real seconds that a poll is held: a client hears of the end at once, and hundreds that wait cost VMs nothing.
@@ -158,7 +157,7 @@ class Operations(AzureResource):
         words = known.plan.reason or f"The maintenance is {known.plan.status.value}."
         return OperationStatus(name, status, AzureError(_CODES[status], words) if _CODES[status] else UNSET)
 
-    def _plan(self, plan_id: str) -> Progress | None:
+    def _plan(self, plan_id: str) -> PlanProgress | None:
         return self._engine.state.plans.get(plan_id)
 
     def _patience(self, name: str) -> float:

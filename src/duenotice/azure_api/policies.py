@@ -17,8 +17,7 @@ from duenotice.azure_api.policy_json import ScheduledEventsPolicy, policy_of
 from duenotice.azure_api.shape import AzureJson, Written, read, shown
 from duenotice.bounds import ONE_LARGE
 from duenotice.domain.commands import SetEventsPolicy
-from duenotice.domain.fleet import EventsPolicy, GroupKind
-from duenotice.domain.scope import ALONE
+from duenotice.domain.fleet import ALONE, EventsPolicy, GroupKind
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 

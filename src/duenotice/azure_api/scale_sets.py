@@ -19,7 +19,7 @@ from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Group, GroupKind
-from duenotice.domain.scaling import staying
+from duenotice.domain.rules.scale_sets import staying
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 

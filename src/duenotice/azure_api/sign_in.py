@@ -12,7 +12,7 @@ from duenotice.clock import wall
 from duenotice.domain.token import Role, Token, token_with
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
-from duenotice.wire.resource_ids import id_of_resource_group
+from duenotice.wire.azure import id_of_resource_group
 
 TENANT = "d0e07a00-0000-4000-8000-000000000000"
 """The tenant of every fleet. Signing in works with any other too: there is only one."""

@@ -99,7 +99,7 @@ class Working(AzureResource):
         asked = request.headers.get("x-ms-client-request-id", "")
         seed = f"{request.state.token.id}\n{request.url.path.lower()}\n{asked}"
         wanted = str(uuid5(_NAMESPACE, seed)).upper()
-        return new_id() if not asked or wanted in self._engine.state.gone else wanted
+        return new_id() if not asked or wanted in self._engine.state.ended else wanted
 
 
 def new_id() -> str:

@@ -16,14 +16,14 @@ from duenotice.azure_api.app import AzureApi
 from duenotice.azure_api.certificates import KeyPair
 from duenotice.azure_api.sign_in import TENANT
 from duenotice.azure_api.signing_keys import FILE, SecretStore, SigningKeys
-from duenotice.bootstrap.operator_port import OperatorServer, config
+from duenotice.bootstrap.operator_server import OperatorServer, config
 from duenotice.bootstrap.ports import BACKLOG, bound
 from duenotice.domain.fleet import Site
 from duenotice.engine.complaints import Complaints, Trouble
 from duenotice.engine.engine import Engine
 from duenotice.engine.log import report
 from duenotice.errors import DuenoticeError, Misconfigured
-from duenotice.files import SecretFile
+from duenotice.system import SecretFile
 from duenotice.wire.operator import AzureDoor
 
 LOOK_AGAIN_SECONDS = 3600.0

@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import structlog
@@ -11,8 +12,8 @@ import structlog
 from duenotice import __version__
 from duenotice import settings as s
 from duenotice.azure_api.signing_keys import SecretStore
-from duenotice.bootstrap.journals import is_shared, require_driver
-from duenotice.bootstrap.tls import trust_of
+from duenotice.bootstrap.journals import is_postgres, require_driver
+from duenotice.bootstrap.ports import trust_of
 from duenotice.clock import Clock, boot_id, boot_micros, micros, monotonic, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
@@ -21,20 +22,20 @@ from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.followers import Followers
 from duenotice.engine.lives import new_life
 from duenotice.engine.members import Member, Members
-from duenotice.engine.membership import Terms
+from duenotice.engine.membership import NodePhase, Terms
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
-from duenotice.errors import Conflict, Misconfigured, Unavailable
+from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.impact.claims import ImpactClaims, NodeClaims, OnlyNode
 from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard
 from duenotice.operator_api.nodes import Nodes, pass_command
 from duenotice.operator_api.way_to_leader import LeaderNotTrusted, WayToLeader
-from duenotice.wire.duration import span
+from duenotice.wire.spans import span
 
 START_SECONDS = 20.0
 """How long a node that starts looks for the others, beside some leases."""
@@ -42,16 +43,19 @@ WATCHED = 0.25
 """For how much of a lease a process with our name is watched: three beats."""
 MOST_AHEAD = 10.0
 """Seconds that two clocks may differ before the log says so."""
+ALONE = "With clock = manual a node is alone."
+"""Each node would have to be told the time; so only one can be."""
 _EVERYWHERE = ("0.0.0.0", "::")
 
 log = structlog.get_logger()
 
 
 def store_of(settings: s.ServeSettings, data_dir: Path | None, node: str) -> "ClusterStore | None":
-    """The store that a node shares with others, if it does."""
-    if not is_shared(settings.journal, settings.clock):
+    """The store of a node in a database, where others may be too; None for a file and for memory."""
+    if not is_postgres(settings.journal):
         return None
-    return ClusterStore(settings.journal, data_dir, node, WayToLeader(trust_of(settings)), settings.lease)
+    alone = ALONE if settings.clock == "manual" else ""
+    return ClusterStore(settings.journal, data_dir, node, WayToLeader(trust_of(settings)), settings.lease, alone)
 
 
 def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
@@ -67,13 +71,13 @@ def guard_of(engine: Engine) -> Callable[[Door], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
     if not isinstance(engine, NodeEngine):
         return lambda _: None
-    seat = engine.seat
-    lease = seconds(seat.standing.terms.lease)
+    driver = engine.seat
+    lease = seconds(driver.standing.terms.lease)
     guard = Guard(engine.may_answer, engine.curtain, engine.tally, alarm(), lambda: lease)
 
     def prepare(door: Door) -> None:
         guard.stand_before(door)
-        seat.on_right = lambda until: guard.right_changed(until * 1000)  # from the next beat on
+        driver.on_right = lambda until: guard.right_changed(until * 1000)  # from the next beat on
 
     return prepare
 
@@ -108,17 +112,17 @@ def others_of(engine: Engine) -> set[str]:
     return {member.node for member in engine.seat.sight.members} - {engine.seat.identity.node}
 
 
-def claims_of(engine: Engine, patience: float) -> ImpactClaims:
+def claims_of(engine: Engine, patience: float, directory: Callable[[], str]) -> ImpactClaims:
     """Which node makes an attempt at an impact (N12)."""
     if not isinstance(engine, NodeEngine):
         return OnlyNode()
-    seat = engine.seat
+    driver = engine.seat
 
     def is_there(node: str) -> bool:
-        members = () if seat.sight is None else seat.sight.members
+        members = () if driver.sight is None else driver.sight.members
         return any(member.node == node and not member.replaced for member in members)
 
-    return NodeClaims(engine, seat.identity.node, is_there, patience)
+    return NodeClaims(engine, driver.identity.node, is_there, patience, directory=directory())
 
 
 async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> None:
@@ -147,9 +151,16 @@ async def prepared(engine: Engine, prepare: Callable[[], Awaitable[None]]) -> No
 
 
 class _Waits:
-    """Why a node that starts has to wait; each reason is logged once."""
+    """Why a node that starts has to wait; each reason is logged once. And which of the others have beaten meanwhile."""
 
     last: Unavailable | None = None
+
+    def __init__(self) -> None:
+        self._first_beats: dict[str, int] = {}
+
+    def has_beaten(self, other: Member) -> bool:
+        """Whether it is there, and not only listed: it may have been killed."""
+        return self._first_beats.setdefault(other.life, other.beat) != other.beat
 
     def note(self, trouble: Unavailable) -> None:
         if self.last is None or self.last.message != trouble.message:
@@ -160,8 +171,7 @@ class _Waits:
 async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]], waits: _Waits) -> bool:
     try:
         await engine.joined()
-        refuse_if_alone(engine.seat.leader)
-        _refuse_without_url(engine)
+        _refuse_without_url(engine, waits)
         await prepare()
         if engine.broken is not None:  # meanwhile: for example the store has lost something (N14)
             raise engine.broken
@@ -173,36 +183,58 @@ async def _is_done(engine: NodeEngine, prepare: Callable[[], Awaitable[None]], w
     return True
 
 
-def refuse_if_alone(leader: Member | None) -> None:
+def refuse_if_alone(other: Member) -> None:
     """A node whose clock somebody moves, or that has no operator port, cannot do what others pass on (N09)."""
-    if leader is not None and not leader.url:
+    if not other.url:
         raise Conflict(
-            f"The database is in use by the node {leader.node!r} (duenotice {leader.version}), which is alone: "
+            f"The database is in use by the node {other.node!r} (duenotice {other.version}), which is alone: "
             "it has no operator port, or its clock is manual.",
             hint="Stop that node, or give this one a database of its own. "
             "Several nodes need operator_listen each, and a clock that is not manual.",
         )
 
 
-def refuse_name_in_use(members: Members, node: str, last_life: str, lease: float) -> None:
-    """Raise when another process has this node's name and beats. One that stands still is put out instead (N03).
+def _refuse_beside(other: Member, why: str) -> None:
+    raise Conflict(
+        f"The database is in use by the node {other.node!r} (duenotice {other.version}). {why}",
+        hint="Stop that node, or give this one a database of its own.",
+    )
 
+
+def refuse_if_in_use(
+    members: Members, node: str, last_life: str, lease: float, alone: str = ""
+) -> Mapping[str, Member]:
+    """Raise when a process beats beside which this one must not be there; tells those that stand still instead (N03).
+
+    That is one with this node's name, or one that has to be alone; any, if this one has to be `alone`, which says why.
+    Then they are watched for a whole lease: who stands still all the time has no right to answer, and may be put out.
     `last_life` was ours, and is gone.
     """
 
-    def namesakes() -> dict[str, Member]:
-        present = (member for member in members.look().members if member.node == node and not member.replaced)
-        return {member.life: member for member in present if member.life != last_life}
+    def rivals() -> dict[str, Member]:
+        present = (member for member in members.look().members if not member.replaced and member.life != last_life)
+        return {member.life: member for member in present if alone or member.node == node or not member.url}
 
-    first, until = namesakes(), monotonic() + lease * WATCHED
+    first, until = rivals(), monotonic() + lease * (1 if alone else WATCHED)
     while first and monotonic() < until:
         threading.Event().wait(lease * WATCHED / 5)
-        for life, member in namesakes().items():
-            if life in first and member.beat != first[life].beat:
-                raise Conflict(
-                    f"Another process is the node {node!r} already, at {member.url or 'an unknown URL'}.",
-                    hint="Give each node a name of its own (--node), or stop that process first.",
-                )
+        now = rivals()
+        first = {life: member for life, member in first.items() if life in now}  # others have just been stopped
+        for life, member in first.items():
+            if now[life].beat != member.beat:
+                _refuse_rival(member, node, alone)
+    return first
+
+
+def _refuse_rival(member: Member, node: str, alone: str) -> None:
+    if alone:
+        _refuse_beside(member, alone)
+    if member.node != node:
+        refuse_if_alone(member)
+    raise Conflict(
+        f"Another process is the node {node!r} already, at {member.url or 'an unknown URL'}.",
+        hint="Give each node a name of its own (--node), or stop that process first.",
+    )
 
 
 def warn_of_clock(ahead: float) -> None:
@@ -216,27 +248,45 @@ def warn_of_clock(ahead: float) -> None:
         )
 
 
-def _refuse_without_url(engine: NodeEngine) -> None:
-    """A node that others cannot ask must not lead them."""
+def _refuse_without_url(engine: NodeEngine, waits: _Waits) -> None:
+    """A node that others cannot ask must not lead them. One that was killed is waited for: it is still listed."""
     sight, me = engine.seat.sight, engine.seat.identity
     others = [] if sight is None else [member for member in sight.members if member.node != me.node]
-    if others and not me.url:
-        raise Misconfigured(
-            f"The node {others[0].node!r} could not pass commands on to this one: it has no operator port.",
-            hint="Give operator_listen a HOST:PORT.",
-        )
     for other in others:
-        if other.url == me.url:
+        if me.url and other.url:
+            _refuse_same_url(me, other)
+        elif other.url and engine.clock.name != "manual":
             raise Misconfigured(
-                f"This node and the node {other.node!r} say that they are both at {me.url}.",
-                hint="Set node_url at each node to where the others reach it, like http://node-a.example:16926.",
+                f"The node {other.node!r} could not pass commands on to this one: it has no operator port.",
+                hint="Give operator_listen a HOST:PORT.",
             )
+        elif not waits.has_beaten(other):
+            raise Unavailable(
+                f"The node {other.node!r} is listed, and silent.", hint="Its lease will be over in some seconds."
+            )
+        elif engine.clock.name == "manual":
+            _refuse_beside(other, ALONE)
+        else:
+            refuse_if_alone(other)
+
+
+def _refuse_same_url(me: Identity, other: Member) -> None:
+    if other.url == me.url:
+        raise Misconfigured(
+            f"This node and the node {other.node!r} say that they are both at {me.url}.",
+            hint="Set node_url at each node to where the others reach it, like http://node-a.example:16926.",
+        )
 
 
 class ClusterStore:
-    """The connections of one life of a node; each is used by one thread: the seat's, the writer's, the reader's."""
+    """The connections of one life of a node; each is used by one thread: the driver's, the writer's, the reader's."""
 
-    def __init__(self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float = 4.5) -> None:
+    alone = ""
+    """Why no other node may be there; empty if others may."""
+
+    def __init__(
+        self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float = 4.5, alone: str = ""
+    ) -> None:
         require_driver()
         from duenotice.journal.postgres import PostgresJournal
         from duenotice.journal.postgres_members import PostgresMembers
@@ -244,20 +294,22 @@ class ClusterStore:
         from duenotice.journal.postgres_schema import prepared
         from duenotice.journal.postgres_status import clock_ahead
 
-        self.node, self.life, self.way, self._url = node, new_life(wall()), way, url
-        notes = Notes(data_dir)
-        try:
+        self.node, self.life, self.way, self._url, self.alone = node, new_life(wall()), way, url, alone
+        with ExitStack() as undo:
+            notes = Notes(data_dir)
+            undo.callback(notes.close)
             cluster = prepared(url, notes.refuse_unless_of).cluster
             warn_of_clock(clock_ahead(url))
             self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
+            undo.callback(self.members.close)
+            undo.callback(self._appending.close)
             self._last_life, self._was_here = notes.known.life, notes.known.boot == boot_id()
-            refuse_name_in_use(self.members, node, self._last_life, lease)
+            self.silent = refuse_if_in_use(self.members, node, self._last_life, lease, alone)
             self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
+            undo.callback(self.journal.close)
             notes.note(cluster=cluster, life=self.life, boot=boot_id())
             self.shown = self.members.look().head.shown
-        except BaseException:
-            notes.close()
-            raise
+            undo.pop_all()
 
     def signing_keys(self) -> SecretStore:
         """Where the keys of access tokens are, for all nodes; with a connection of its own."""
@@ -276,13 +328,30 @@ class ClusterStore:
     def engine(
         self, own: Clock, policy: Policy, state: State, publisher: Publisher, url: str, lease: float
     ) -> NodeEngine:
-        """The engine of this node; its seat does not beat yet."""
+        """The engine of this node; its driver does not beat yet."""
         clock, journal = SharedClock(own), self.journal
-        journal.note_lifted(state.lifted_at, state.floor)
+        journal.note_lifted(state.raised_at, state.least_incarnation)
         fenced = FencedJournal(journal, self._appending, self.life, clock, self.shown, journal)
-        identity = Identity(self.life, self.node, url, __version__)
+        # Without a URL all others are refused: they could not pass commands on.
+        identity = Identity(self.life, self.node, "" if self.alone else url, __version__)
         terms = Terms(micros(lease))
         return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)
+
+    def end_when_deposed(self, engine: Engine) -> None:
+        """End the process when another node leads: a clock that somebody moves cannot follow another one (S21).
+
+        A node that has handed over by itself, after a failover, leads again soon.
+        """
+        assert isinstance(engine, NodeEngine)
+
+        def end() -> None:
+            standing = engine.seat.standing
+            if standing.phase in (NodePhase.FOLLOWING, NodePhase.READING) and boot_micros() >= standing.no_lead_before:
+                what = f"This node does not lead any more on {self.journal.name}: another node leads by now."
+                hint = "Was a second node started, or a backup restored? Start one node again: "
+                engine.give_up(Damaged(what, hint=f"{hint}it goes on from what is stored."))
+
+        engine.on_follow.append(end)
 
     async def _pass_on(self, leader: Member, ask: Ask) -> Records:
         return await pass_command(leader, ask, self.life, self.way)

@@ -9,12 +9,12 @@ import structlog
 
 from duenotice.domain.commands import ApplyFleet
 from duenotice.domain.fleet import LastApplied
-from duenotice.domain.fleet_file import file_of
 from duenotice.domain.last_applied import HOST, VM, by_key, difference, is_away, some_of
-from duenotice.domain.transitions import GroupsPut, HostsPut, VmsPut
+from duenotice.domain.records import GroupsPut, HostsPut, VmsPut
+from duenotice.domain.rules.fleet_changes import file_of
 from duenotice.engine.engine import SELF, Engine, Records
 from duenotice.errors import DuenoticeError, InvariantBroken, Misconfigured, Unavailable, reason
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 
 KEPT = "The last good fleet is served. Fix the file and send SIGHUP."
 AWAY = (

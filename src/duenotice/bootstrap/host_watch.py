@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from duenotice.backoff import Backoff
-from duenotice.bootstrap.mapping_file import MappingFile
-from duenotice.domain import transitions as t
+from duenotice.bootstrap.fleet_file import text_of
+from duenotice.domain import records as t
 from duenotice.domain.commands import ApplyFleet
 from duenotice.domain.event import Phase
 from duenotice.domain.fleet import Declaration
@@ -21,10 +21,30 @@ from duenotice.host.fleet import compose, plugs_of
 from duenotice.host.guests import GuestDomain
 from duenotice.host.ports import Hypervisor
 from duenotice.host.rules import rules
+from duenotice.wire.fleet_file import read_fleet
+
+
+class MappingFile:
+    """Read at once: a file that is not valid at the start is an error. Without a path it says nothing."""
+
+    def __init__(self, path: str = "") -> None:
+        self._path, self._text = path, text_of(path) if path else ""
+        self.says: Declaration | None = read_fleet(self._text, path) if path else None
+
+    def reread(self) -> str:
+        """Why the file as it is now does not count; empty if it does."""
+        try:
+            text = text_of(self._path) if self._path else ""
+            if text != self._text:
+                self.says, self._text = read_fleet(text, self._path), text
+        except DuenoticeError as error:
+            return f"{error.message} {error.hint} What it said before counts."
+        return ""
+
 
 if TYPE_CHECKING:
-    from duenotice.bootstrap.follower_service import FollowerService
-    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.follower import FollowerService
+    from duenotice.bootstrap.node import Service
 
 LOOK_ANYWAY = 10.0
 """Seconds after which libvirt is asked although it has said nothing: a lease may have come."""

@@ -17,12 +17,12 @@ import msgspec
 import structlog
 
 from duenotice.clock import wall
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Event
-from duenotice.domain.maintenance import Status
-from duenotice.domain.session import session_id
+from duenotice.domain.plan import Status
 from duenotice.domain.state import Scope, State
-from duenotice.plain_text import each_in_one_line, lines
+from duenotice.domain.token import session_id
+from duenotice.escape import each_in_one_line, lines
 
 WAITING_LINES = 10_000
 LAST_SECONDS = 1.0
@@ -335,6 +335,6 @@ def _of_subscription(transition: t.Transition) -> dict[str, object]:
             return {"subscription": subscription_id}
         case t.SubscriptionReplayed(subscription_id, positions):
             return {"subscription": subscription_id, "messages": len(positions)}
-        case t.PushSetAside(subscription_id, set_aside):
-            return {"subscription": subscription_id, "messages": len(set_aside)}
+        case t.PushDeadLettered(subscription_id, dead_letters):
+            return {"subscription": subscription_id, "messages": len(dead_letters)}
     return {}

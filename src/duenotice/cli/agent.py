@@ -303,10 +303,10 @@ def _state(config: Path, directory: Path) -> CaseFields:
 def _ask_port(listen: tuple[str, int]) -> CaseFields:
     import asyncio
 
-    from duenotice.http_call import call
+    from duenotice.http.fetch import fetch
     from duenotice.settings import host_port
 
-    answer = asyncio.run(call(f"http://{host_port(listen)}/status"))
+    answer = asyncio.run(fetch(f"http://{host_port(listen)}/status"))
     found: CaseFields = json.loads(answer.body)
     return found
 
@@ -366,7 +366,7 @@ def drill(**asked: Unpack[DrillOptions]) -> None:
     from duenotice.agent.drill import LONGEST, Drill, new_id
     from duenotice.clock import wall
     from duenotice.errors import Refused
-    from duenotice.wire.duration import parse_duration
+    from duenotice.wire.spans import parse_duration
 
     directory, now = Path(asked["state_dir"]), wall()
     lasts = parse_duration(asked["lasts"])

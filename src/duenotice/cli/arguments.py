@@ -89,7 +89,7 @@ class _Span(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Refuse what is not a span."""
         from duenotice.errors import Malformed
-        from duenotice.wire.duration import parse_duration
+        from duenotice.wire.spans import parse_duration
 
         try:
             parse_duration(value)

@@ -145,7 +145,7 @@ def rotate_key(data_dir: str | None, url: str | None, at_once: bool) -> None:
 def _store(directory: Path, url: str | None) -> "SecretStore":
     from duenotice.azure_api.signing_keys import FILE
     from duenotice.bootstrap import journals
-    from duenotice.files import SecretFile
+    from duenotice.system import SecretFile
 
     if url and journals.is_postgres(url):
         journals.require_driver()

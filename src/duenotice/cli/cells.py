@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from duenotice.cli.output import TableColumn, TableView
-from duenotice.plain_text import each_in_one_line
-from duenotice.wire.duration import span
+from duenotice.escape import each_in_one_line
+from duenotice.wire.spans import span
 
 Fields = dict[str, object]
 """A thing as JSON has it."""
@@ -131,7 +131,7 @@ def _event_state(event: object, _: object) -> Styled:
 
 def _not_before(event: object, now: datetime) -> str:
     """An event that has started shows no NotBefore, and advice has none that counts."""
-    from duenotice.wire.advice import ADVICE  # costs milliseconds that --help should not pay
+    from duenotice.wire.seen_documents import ADVICE  # costs milliseconds that --help should not pay
 
     assert isinstance(event, dict)
     waits = event["phase"] == "scheduled" and event["type"] != ADVICE and not event.get("outcome")

@@ -18,8 +18,7 @@ from duenotice import __version__
 from duenotice.client.errors import MetadataError
 from duenotice.client.operator.errors import NotReached
 from duenotice.clock import wall
-from duenotice.errors import DuenoticeError, reason
-from duenotice.extras import BROUGHT_BY
+from duenotice.errors import BROUGHT_BY, DuenoticeError, reason
 from duenotice.settings import host_port, listen_hint
 
 OK, NOTE, BAD = "ok", "note", "bad"

@@ -40,10 +40,7 @@ def db() -> None:
 @db.command("migrate", epilog="Example: duenotice db migrate --journal postgresql://owner@db/duenotice")
 @_URL
 def migrate(url: str) -> None:
-    """Make the tables, or bring them up to date. A node does the same at its start, if its role may.
-
-    Nodes of the version before go on with the new tables.
-    """
+    """Make the tables, if there are none. A node does the same at its start, if its role may."""
     _require(url)
     from duenotice.journal import postgres_line, postgres_schema
 
@@ -52,7 +49,7 @@ def migrate(url: str) -> None:
     if before == after:
         tell(f"Nothing to do: the tables have version {after.version}.")
     else:
-        tell(f"The tables had version {before.version}, and have version {after.version} now.")
+        tell(f"The tables are made; they have version {after.version}.")
 
 
 @db.command("status", epilog="Example: duenotice db status --journal postgresql://duenotice@db/duenotice -o json")

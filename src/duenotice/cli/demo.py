@@ -21,13 +21,13 @@ from duenotice.cli.session import Session, connected
 from duenotice.cli.watching import WatchedPlan, is_dumb, newest, screen, watch
 from duenotice.client.operator.place import DEFAULT_ENDPOINT
 from duenotice.errors import DuenoticeError
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 from duenotice.settings import default_data_dir, host_port, resolve
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.node import Service
     from duenotice.cli.serve import Beside
     from duenotice.wire.operator import Event, Record
 
@@ -113,7 +113,7 @@ def _around(watches: bool) -> "Beside":
         import asyncio
 
         from duenotice.bootstrap.demo import playing
-        from duenotice.wire.fleet_toml import read_fleet
+        from duenotice.wire.fleet_file import read_fleet
 
         # SIGHUP: the terminal was closed, so the demo ends. A service would read its fleet file again.
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, signal.raise_signal, signal.SIGTERM)

@@ -14,7 +14,7 @@ from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, Resolved, resolve
 
 if TYPE_CHECKING:
-    from duenotice.bootstrap.mapping_file import MappingFile
+    from duenotice.bootstrap.host_watch import MappingFile
     from duenotice.domain.fleet import Declaration
     from duenotice.host.bridge import Bridge
     from duenotice.host.ports import Hypervisor
@@ -62,8 +62,8 @@ def run_host(
     usual = {key: value for key, value in usual.items() if ENVIRONMENT_PREFIX + key.upper() not in os.environ}
     resolved = resolve(usual | given, os.environ, config)
     hosts = _hosts(",".join([f"{name}={connect}", *also]))
+    from duenotice.bootstrap.host_watch import MappingFile
     from duenotice.bootstrap.logs import configure
-    from duenotice.bootstrap.mapping_file import MappingFile
     from duenotice.host.bridge import Bridge
 
     configure(resolved.settings.log_format)
@@ -108,7 +108,7 @@ def _show(hosts: "list[Hypervisor]", bridge: "Bridge", file: "Declaration | None
 
 
 def _hosts(named: str) -> "list[Hypervisor]":
-    from duenotice.bootstrap.libvirt import libvirt_hosts
+    from duenotice.bootstrap.drivers import libvirt_hosts
     from duenotice.settings import ServeSettings
 
     return list(libvirt_hosts(ServeSettings(libvirt_hosts=named)))
@@ -117,7 +117,7 @@ def _hosts(named: str) -> "list[Hypervisor]":
 def _own_name() -> str:
     import socket
 
-    from duenotice.wire.fleet_toml import is_name
+    from duenotice.wire.fleet_file import is_name
 
     name = socket.gethostname().partition(".")[0]
     if not is_name(name):

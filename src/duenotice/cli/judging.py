@@ -132,7 +132,7 @@ def check(listen: str, span: str, output: str, reports: Sequence[str], **options
     Exit codes are those of `duenotice run`.
     """
     from duenotice.testkit.judging import check as check_it
-    from duenotice.wire.duration import parse_duration
+    from duenotice.wire.spans import parse_duration
 
     _end(check_it(listen, _plan(options), parse_duration(span), tell), output, reports)
 
@@ -141,7 +141,7 @@ def _plan(asked: JudgingOptions) -> "Plan":
     from duenotice.clock import parse_speed
     from duenotice.testkit.judging import Plan
     from duenotice.testkit.trials import BY_NAME, chosen
-    from duenotice.wire.duration import parse_duration
+    from duenotice.wire.spans import parse_duration
 
     speed = parse_speed(asked["speed"])
     if asked["speed"] and speed is None:

@@ -14,8 +14,7 @@ from duenotice.cli.errors import NotInTime
 from duenotice.cli.output import say, tell
 from duenotice.client.operator.errors import Denied, NoAnswer
 from duenotice.clock import survive_every_year
-from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable
-from duenotice.extras import missing_extra
+from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable, missing_extra
 
 EXIT_CODES: dict[type[DuenoticeError], int] = {
     DuenoticeError: 1,

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypedDict, Unpack
 
 import click
 
-from duenotice.plain_text import lines, one_line
+from duenotice.escape import lines, one_line
 
 Now = Callable[[], datetime]
 NEVER = datetime.min.replace(tzinfo=UTC)

@@ -9,9 +9,8 @@ from rich.text import Text
 from duenotice.cli import cells, tables
 from duenotice.cli.output import TableColumn, TableView, fields_of
 from duenotice.cli.views import WATCHED_EVENTS, WATCHED_STEPS
-from duenotice.domain.notice import MINIMUM_SECONDS
-from duenotice.wire.advice import ADVICE
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.domain.rules.timing import MINIMUM_SECONDS
+from duenotice.wire.api_versions import ADVICE, TYPE_NAMES
 from duenotice.wire.operator import Event, Maintenance, Step
 
 NOTICE = {TYPE_NAMES[event_type]: timedelta(seconds=seconds) for event_type, seconds in MINIMUM_SECONDS.items()}
@@ -116,12 +115,12 @@ def _head(plan: Maintenance, now: datetime, clock: str) -> Text:
 
 
 def _what(plan: Maintenance) -> str:
-    return f"{plan.lanes[0]} and {plan.lanes_in_all - 1} more" if plan.lanes_in_all > 1 else plan.lanes[0]
+    return f"{plan.groups[0]} and {plan.groups_in_all - 1} more" if plan.groups_in_all > 1 else plan.groups[0]
 
 
 def _view(plan: Maintenance) -> TableView:
     """If several groups take part, each step names its group."""
-    lanes = (TableColumn("LANE", "lane"),) if plan.lanes_in_all > 1 else ()
+    lanes = (TableColumn("GROUP", "group"),) if plan.groups_in_all > 1 else ()
     return WATCHED_STEPS._replace(columns=(*lanes, *WATCHED_STEPS.columns))
 
 

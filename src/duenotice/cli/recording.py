@@ -12,7 +12,7 @@ from duenotice.cli.arguments import SPAN
 from duenotice.cli.errors import Failed
 from duenotice.cli.output import say, tell
 from duenotice.errors import Misconfigured, reason
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 
 if TYPE_CHECKING:
     from duenotice.testkit.recording import Frame
@@ -33,7 +33,7 @@ def record(endpoint: str, output: str, api_version: str, every: str, span: str) 
     """Record each document of an endpoint that differs from the one before, as JSON lines."""
     from duenotice.testkit.recording import frame_to_json
     from duenotice.testkit.recording import record as frames
-    from duenotice.wire.duration import parse_duration
+    from duenotice.wire.spans import parse_duration
 
     try:
         opened = click.open_file(output, "a")

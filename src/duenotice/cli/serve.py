@@ -11,15 +11,15 @@ import click
 
 from duenotice.cli.output import say
 from duenotice.errors import DuenoticeError, Rewound
-from duenotice.plain_text import one_line
-from duenotice.sd_notify import sd_notify, watchdog_seconds
+from duenotice.escape import one_line
 from duenotice.settings import Resolved, SettingRow, host_port, resolve, rows, without_password
+from duenotice.system import sd_notify, watchdog_seconds
 
 if TYPE_CHECKING:
     import asyncio
 
-    from duenotice.bootstrap.follower_service import FollowerService
-    from duenotice.bootstrap.service import Service
+    from duenotice.bootstrap.follower import FollowerService
+    from duenotice.bootstrap.node import Service
     from duenotice.domain.fleet import Vm
 
 Greet = Callable[[Any], None]
@@ -130,7 +130,7 @@ async def _serve(resolved: Resolved, greet: Greet, beside: Beside | None) -> Due
 
     If its journal has lost what it had stored, it begins again from what is there (N14).
     """
-    from duenotice.bootstrap.services import again, service_of
+    from duenotice.bootstrap.start import again, service_of
 
     stop, reread = _event_of(signal.SIGTERM, signal.SIGINT), _event_of(signal.SIGHUP)
     service = service_of(resolved.settings)
@@ -197,24 +197,24 @@ def _tuned(service: "Service | FollowerService", reread: "asyncio.Event") -> Ite
     """What goes on beside the service: the memory is kept tidy, and a signal reads the fleet file again."""
     import asyncio
 
-    from duenotice.bootstrap.tuning import Tuning
+    from duenotice.bootstrap.process import GarbageCollection
 
-    tuning = Tuning(service)
-    tuning.start()
+    collection = GarbageCollection(service)
+    collection.start()
     beside = [asyncio.ensure_future(_reread_when_told(service, reread)), asyncio.ensure_future(_tell_systemd())]
     try:
         yield
     finally:
         for task in beside:
             task.cancel()
-        tuning.stop()
+        collection.stop()
 
 
 async def _until(stop: "asyncio.Event", service: "Service | FollowerService", beside: Beside | None) -> None:
     """Until it is told to stop or the engine fails; a watchdog ends a process that stands still."""
     import asyncio
 
-    from duenotice.bootstrap.watchdog import watching
+    from duenotice.bootstrap.process import watching
 
     stopped = asyncio.ensure_future(stop.wait())
     with watching(asyncio.get_running_loop(), service.settings.watchdog):

@@ -131,7 +131,7 @@ def _tell(shown: "Subscription") -> None:
 @WITH_ID
 @talks
 def show(session: Session, subscription_id: str) -> None:
-    """Show a subscription, and what was given up and set aside."""
+    """Show a subscription, and its dead letters."""
     found = session.client.subscription(subscription_id)
     session.show_one(found, SUBSCRIPTIONS)
     if session.output == "table" and found.messages:
@@ -144,7 +144,7 @@ def show(session: Session, subscription_id: str) -> None:
 @click.option("--event", type=NAME, multiple=True, metavar="EVENT", help="Only what is about this event, by its id.")
 @talks
 def replay(session: Session, subscription_id: str, event: tuple[str, ...]) -> None:
-    """Deliver again what was set aside."""
+    """Deliver dead letters again."""
     found = session.client.replay_subscription(subscription_id, event)
     session.show_one(found, SUBSCRIPTIONS)
 
@@ -154,7 +154,7 @@ def replay(session: Session, subscription_id: str, event: tuple[str, ...]) -> No
 @YES
 @talks
 def delete(session: Session, subscription_id: str, yes: bool) -> None:
-    """Tell this receiver nothing any more, and forget what is set aside."""
+    """Tell this receiver nothing any more, and forget its dead letters."""
     found = session.client.subscription(subscription_id)
     make_sure(f"Delete the subscription of {found.url}?", yes)
     session.client.delete_subscription(found.id)

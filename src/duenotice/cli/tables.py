@@ -15,7 +15,7 @@ from rich.text import Text
 from duenotice.cli import cells
 from duenotice.cli.cells import Fields
 from duenotice.cli.output import TableColumn, TableView
-from duenotice.plain_text import lines
+from duenotice.escape import lines
 
 T = TypeVar("T")
 BAR = 16

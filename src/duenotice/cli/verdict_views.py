@@ -14,13 +14,13 @@ from rich.text import Text
 from duenotice.cli import tables
 from duenotice.cli.session import Session
 from duenotice.cli.views import VERDICTS
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.roles import needs_of
 from duenotice.scenarios.scenario import Scenario
 from duenotice.testkit.verdicts import verdict as v
 from duenotice.testkit.verdicts.report import worth_a_line
-from duenotice.wire.duration import span
+from duenotice.wire.spans import span
 
 _LINE = "%H:%M:%S"
 Show = Callable[[p.Progress], None]

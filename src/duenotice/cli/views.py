@@ -160,8 +160,8 @@ STEPS = TableView(
     "event_id",
     (
         TableColumn("STATE", "status", "state"),
-        TableColumn("LANE", "lane"),
-        TableColumn("UD", "turn"),
+        TableColumn("GROUP", "group"),
+        TableColumn("UD", "domain"),
         TableColumn("HOST", "host"),
         TableColumn("EVENT", "event_id", "id"),
         TableColumn("VMS", "resources", "list"),
@@ -171,7 +171,7 @@ STEPS = TableView(
 )
 WATCHED_STEPS = STEPS._replace(
     columns=(
-        TableColumn("UD", "turn"),
+        TableColumn("UD", "domain"),
         TableColumn("STATE", "status", "state"),
         TableColumn("", "bar", "as-is"),
         TableColumn("", "countdown"),
@@ -183,8 +183,8 @@ WATCHED_STEPS = STEPS._replace(
 TIMELINE = TableView(
     "scope",
     (
-        TableColumn("LANE", "lane"),
-        TableColumn("UD", "turn"),
+        TableColumn("GROUP", "group"),
+        TableColumn("UD", "domain"),
         TableColumn("HOST", "host", spare=True),
         TableColumn("TOLD", "scheduled_at", "when"),
         TableColumn("STARTS", "starts_at", "when"),
@@ -200,7 +200,7 @@ def by_domain(view: TableView, by: str) -> TableView:
     """The steps of a maintenance that goes by update domain, or by fault domain: their turn has its name."""
     if by == "update-domain":
         return view
-    columns = (column._replace(title="FD") if column.key == "turn" else column for column in view.columns)
+    columns = (column._replace(title="FD") if column.key == "domain" else column for column in view.columns)
     return view._replace(columns=tuple(columns))
 
 
@@ -244,7 +244,7 @@ SUBSCRIPTIONS = TableView(
         TableColumn("FORMAT", "format"),
         TableColumn("URL", "url", "name"),
         TableColumn("TO DELIVER", "pending"),
-        TableColumn("SET ASIDE", "set_aside"),
+        TableColumn("DEAD LETTERS", "dead_letters"),
         TableColumn("TROUBLE", "trouble", "prose"),
     ),
     "No subscriptions.",
@@ -257,7 +257,7 @@ SUBSCRIPTIONS = TableView(
         TableColumn("BEARER", "bearer"),
         TableColumn("CREATED", "created_at", "when"),
         TableColumn("DELIVERED TO", "position"),
-        TableColumn("FORGOTTEN", "forgotten"),
+        TableColumn("DROPPED", "dropped"),
     ),
 )
 SET_ASIDE = TableView(
@@ -268,7 +268,7 @@ SET_ASIDE = TableView(
         TableColumn("GIVEN UP", "at", "when"),
         TableColumn("REASON", "reason", "prose"),
     ),
-    "Nothing is set aside.",
+    "There are no dead letters.",
 )
 FLEET = TableView(
     "digest",

@@ -20,7 +20,7 @@ from duenotice.cli.session import Session
 from duenotice.cli.views import EVENTS, MAINTENANCES, STEPS, by_domain
 from duenotice.clock import monotonic
 from duenotice.errors import NotFound, Unavailable
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ class Watched(Protocol):
 
 def watch(session: Session, watched: Watched, on: Screen, span: str, what: str) -> None:
     """Stay until it is over, or for a span of real time."""
-    from duenotice.wire.duration import parse_duration
+    from duenotice.wire.spans import parse_duration
 
     end = monotonic() + parse_duration(span)
     with FeedReader(session.client, on.say) as feed:
@@ -325,7 +325,7 @@ class WatchedPlan:
         for step in self._steps:
             vms = " ".join(step.resources)
             if self._states.get(vms, "waiting") != step.status:
-                self._tell(f"{step.status:<9}  {step.lane}  UD {step.turn}  {vms}")
+                self._tell(f"{step.status:<9}  {step.group}  UD {step.domain}  {vms}")
             self._states[vms] = step.status
 
     def _concerns(self, record: "Record") -> bool:

@@ -10,8 +10,8 @@ from duenotice.client.metadata_talks import Asker
 from duenotice.client.patience import BUDGET_SECONDS, TIMEOUT_SECONDS, Patience
 from duenotice.client.versions import Choice, chosen_versions
 from duenotice.errors import Malformed, Refused
-from duenotice.wire.seen_document import SeenEvent
-from duenotice.wire.times import parse_time
+from duenotice.wire.seen_documents import SeenEvent
+from duenotice.wire.spans import parse_time
 
 
 class Closable(Protocol):

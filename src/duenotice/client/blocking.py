@@ -11,7 +11,7 @@ from duenotice.client.exchange import Show, T, Talk
 from duenotice.client.metadata_talks import Asker
 from duenotice.client.socket_line import SocketLine
 from duenotice.client.watch_talk import OnError, Watch
-from duenotice.wire.seen_document import SeenDocument, SeenEvent
+from duenotice.wire.seen_documents import SeenDocument, SeenEvent
 
 
 class MetadataClient(ClientBase[SocketLine]):

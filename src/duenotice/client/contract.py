@@ -13,10 +13,10 @@ from duenotice.client.errors import (
     Throttled,
     TimedOut,
 )
-from duenotice.client.response import Response
 from duenotice.client.versions import PREVIEW
 from duenotice.errors import Malformed
-from duenotice.wire.seen_document import SeenDocument, load_json, read_document
+from duenotice.http.http1 import Response
+from duenotice.wire.seen_documents import SeenDocument, load_json, read_document
 
 EVENTS_PATH = "/metadata/scheduledevents"
 INSTANCE_PATH = "/metadata/instance"

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from duenotice.client.errors import BadAnswer, MetadataError, TimedOut, Unreachable
-from duenotice.client.response import (
+from duenotice.http.http1 import (
     LARGEST_BODY,
     Body,
+    ProtocolError,
     Reading,
     Response,
     ResponseHead,
     Stream,
-    Unreadable,
     read_body,
     read_head,
     read_response,
@@ -77,7 +77,7 @@ class Silent(Exception):
     """The connection ended before an answer began."""
 
 
-FAILURES = (Silent, Unreadable, OSError, UnicodeError)
+FAILURES = (Silent, ProtocolError, OSError, UnicodeError)
 """All that can go wrong with a connection; a host's name can be one that cannot be looked up."""
 
 
@@ -181,14 +181,14 @@ def _next_piece(deadline: float) -> Talk[bytes]:
         piece: bytes = yield Receive(deadline)
     except ConnectionError:
         # Not the same as an end: otherwise an answer without a length would seem complete.
-        raise Unreadable("the connection broke") from None
+        raise ProtocolError("the connection broke") from None
     return piece
 
 
 def _explained(error: Exception) -> MetadataError:
     if isinstance(error, TimeoutError):
         return TimedOut(hint="Asking again is safe. The first answer of all may take two minutes.")
-    if isinstance(error, Unreadable):
+    if isinstance(error, ProtocolError):
         hint = "Is there a proxy or another service on this address?"
         return BadAnswer(f"The answer is not one of the metadata service: {error}.", hint=hint)
     if isinstance(error, Silent):

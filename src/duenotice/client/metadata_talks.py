@@ -16,10 +16,10 @@ from duenotice.client.contract import (
 from duenotice.client.errors import MetadataError
 from duenotice.client.exchange import T, Talk, exchange
 from duenotice.client.patience import DICE, IsWanted, Patience, always, persistently
-from duenotice.client.response import Response
 from duenotice.client.versions import EVENT_VERSIONS, INSTANCE_VERSIONS, Choice, Search
 from duenotice.clock import monotonic, wall
-from duenotice.wire.seen_document import SeenDocument, encode_start_requests
+from duenotice.http.http1 import Response
+from duenotice.wire.seen_documents import SeenDocument, encode_start_requests
 
 _ANSWERED = (200, 304)
 

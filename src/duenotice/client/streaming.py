@@ -13,7 +13,7 @@ from duenotice.client.metadata_talks import Asker
 from duenotice.client.patience import IsWanted, always
 from duenotice.client.stream_line import StreamLine
 from duenotice.client.watch_talk import OnError, Watch
-from duenotice.wire.seen_document import SeenDocument, SeenEvent
+from duenotice.wire.seen_documents import SeenDocument, SeenEvent
 
 
 class AsyncMetadataClient(ClientBase[StreamLine]):

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass, field
 
-from duenotice.client.response import Response
 from duenotice.errors import Misconfigured
-from duenotice.wire.seen_document import load_json
+from duenotice.http.http1 import Response
+from duenotice.wire.seen_documents import load_json
 
 EVENT_VERSIONS = (
     "2020-07-01",

@@ -14,8 +14,8 @@ from duenotice.client.contract import document_in
 from duenotice.client.errors import MetadataError
 from duenotice.client.exchange import Show, Sleep, Talk
 from duenotice.client.metadata_talks import Asker
-from duenotice.client.response import Response
-from duenotice.wire.seen_document import SeenDocument
+from duenotice.http.http1 import Response
+from duenotice.wire.seen_documents import SeenDocument
 
 WAIT_SECONDS = 10
 """Not longer: a service that died silently is noticed after this, and enough of 30 s of notice must be left (H06)."""

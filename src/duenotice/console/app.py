@@ -44,7 +44,7 @@ from duenotice.console.token_pages import TokenPages
 from duenotice.console.vm_table import VmActs
 from duenotice.engine.workroom import Workroom
 from duenotice.errors import DuenoticeError, NotFound, Refused, Unavailable
-from duenotice.plain_text import lines
+from duenotice.escape import lines
 
 NAVIGATION = (
     ("/", "Fleet"),
@@ -198,7 +198,7 @@ class Console:
         me, fleet, clock = await client.me(), await client.fleet(), await client.clock()
         needs = await client.attention() if looks else None
         lasting = self._asked_with(self._operator_api, lambda: token.id)
-        visit = Visit(request, client, lasting, token_id, me, clock, fleet.position, self._render, fleet.problem, needs)
+        visit = Visit(request, client, lasting, me, clock, fleet.position, self._render, fleet.problem, needs)
         return visit._replace(vms_ask=self._vms_ask())
 
     async def _sign_in(self, request: Request) -> Response:

@@ -36,13 +36,13 @@ def open_plans(seen: w.Attention | None) -> list[w.PlanGlance]:
 
 def title_of(plan: w.PlanGlance) -> str:
     """`Drain host-1` when that was asked for, else `Reboot of set/web`."""
-    return plan.title or f"{plan.type} of {some(plan.lanes, 2)}"
+    return plan.title or f"{plan.type} of {some(plan.groups, 2)}"
 
 
 def place(step: w.StepGlance) -> str:
     """`set/web, update domain 2 (3 VMs)`; a VM alone has no update domain."""
-    alone = step.lane.startswith("vm/")
-    where = step.lane.removeprefix("vm/") if alone else f"{step.lane}, update domain {step.turn}"
+    alone = step.group.startswith("vm/")
+    where = step.group.removeprefix("vm/") if alone else f"{step.group}, update domain {step.domain}"
     return where if alone else f"{where} ({count(step.vms, 'VM')})"
 
 

@@ -15,9 +15,9 @@ from duenotice.console.pages import PageRoute, Visit
 from duenotice.console.sentences import sentence, text_of
 from duenotice.console.words import address, csv_cell
 from duenotice.errors import NotFound
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 from duenotice.wire import operator as w
-from duenotice.wire.times import format_iso
+from duenotice.wire.spans import format_iso
 
 FILTERS = ("actor", "action", "event", "from", "to")
 ROWS = 100

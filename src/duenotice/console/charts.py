@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from duenotice.console.words import thousands
-from duenotice.wire.duration import span
 from duenotice.wire.operator import EVENT_TYPES, PastDay
+from duenotice.wire.spans import span
 
 MOST_LABELS = 8
 _ROUND = (2, 4, 6, 10)  # the half of it is written too, and must be whole

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from duenotice.domain.session import LASTS
+from duenotice.domain.token import LASTS
 
 COOKIE = "duenotice_session"
 HOST_ALONE = "__Host-"

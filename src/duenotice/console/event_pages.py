@@ -12,8 +12,7 @@ from duenotice.console.curl_lines import curls
 from duenotice.console.fleet_pages import versions_of
 from duenotice.console.pages import PageRoute, Visit, form_of
 from duenotice.errors import NotFound
-from duenotice.wire.advice import ADVICE
-from duenotice.wire.api_versions import SPOT_REBALANCE
+from duenotice.wire.api_versions import ADVICE, SPOT_REBALANCE
 from duenotice.wire.operator import Event, Life, VmWithEvents
 
 ACTS: dict[str, tuple[Callable[..., Awaitable[object]], str]] = {

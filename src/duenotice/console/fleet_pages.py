@@ -14,8 +14,7 @@ from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.vm_table import views, vm_table
 from duenotice.console.words import natural
 from duenotice.errors import DuenoticeError, NotFound
-from duenotice.wire.advice import ADVICE
-from duenotice.wire.api_versions import API_VERSIONS, SPOT_REBALANCE
+from duenotice.wire.api_versions import ADVICE, API_VERSIONS, SPOT_REBALANCE
 from duenotice.wire.operator import Event, Life, Raised
 
 MOST_BUSY = 2000

@@ -236,7 +236,7 @@ def drawn(life: Life) -> Drawn:
 def planned(step: PlannedStep, type_: str, plan_id: str = "") -> Drawn:
     """A step to come, as if it were an event; without an id its plan is only a preview."""
     return Drawn(
-        id=f"{plan_id}-{step.lane}-{step.turn}-{step.host or ''}-{step.resources[0]}",
+        id=f"{plan_id}-{step.group}-{step.domain}-{step.host or ''}-{step.resources[0]}",
         href=f"/maintenances/{plan_id}" if plan_id else "#preview",
         type=type_,
         scope=step.scope,
@@ -250,7 +250,7 @@ def planned(step: PlannedStep, type_: str, plan_id: str = "") -> Drawn:
         approved_by=None,
         outcome=PLANNED,
         host=step.host,
-        update_domain=None if step.lane.startswith("vm/") else step.turn,
+        update_domain=None if step.group.startswith("vm/") else step.domain,
     )
 
 

@@ -10,7 +10,6 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.clock import monotonic
 from duenotice.console.board import section_of_scope
 from duenotice.console.hearing import Hearing, Records
 from duenotice.console.pages import PageRoute, Visit
@@ -25,9 +24,6 @@ BEAT_SECONDS = 2.0
 
 LOOK_SECONDS = 1.0
 """How often a clock that is not real is looked at; somebody may have set it."""
-
-SESSION_SECONDS = 0.5
-"""How often it is looked whether the visitor is still signed in."""
 
 MOST_TOLD = 200
 """Names in one message; if there are more, a page loads everything again."""
@@ -85,14 +81,14 @@ class Live:
 async def _told(open_things: AsyncExitStack, heard: Records, visit: Visit) -> AsyncIterator[str]:
     client, clock = visit.client, visit.clock
     async with open_things:
-        with suppress(DuenoticeError):  # a revoked token ends the feed (S35)
+        with suppress(DuenoticeError):
             yield _clock(clock)
             missed = await _missed(visit)
             seen = missed[-1].position if missed else visit.position
             yield _message(seen, {"all": True}) if missed is None else await _telling(client, missed)
-            while (found := await _news(heard, visit, BEAT_SECONDS if clock.speed == 1 else LOOK_SECONDS)) is not None:
+            while (found := await _gathered(heard, BEAT_SECONDS if clock.speed == 1 else LOOK_SECONDS)) is not None:
                 records = [record for record in found if record.position > seen]
-                clock = await client.clock()
+                clock = await client.clock()  # refused as soon as the session is over, of which a record tells (S35)
                 yield _clock(clock) + await _telling(client, records)
 
 
@@ -110,15 +106,6 @@ async def _missed(visit: Visit) -> Sequence[Record] | None:
         return None
     page = await visit.client.audit(after=min(int(after), visit.position)).page(limit=MOST_TOLD)
     return None if page.next else page.items
-
-
-async def _news(heard: Records, visit: Visit, seconds: float) -> list[Record] | None:
-    """Records that came together; None when the feed or the session is over, of which no record need tell (S35)."""
-    found: list[Record] | None = []
-    until = monotonic() + seconds
-    while visit.token_id() and found == [] and (left := until - monotonic()) > 0:
-        found = await _gathered(heard, min(left, SESSION_SECONDS))
-    return found if visit.token_id() else None
 
 
 async def _gathered(heard: Records, seconds: float) -> list[Record] | None:

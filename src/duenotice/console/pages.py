@@ -52,8 +52,6 @@ class Visit(NamedTuple):
     client: AsyncOperatorClient
     api: ASGIApp
     """The operator's API, asked with the visitor's token by what goes on when the visitor has signed out."""
-    token_id: Callable[[], str]
-    """The visitor's token; empty as soon as the session is over."""
     me: Token
     clock: Clock
     position: int

@@ -46,7 +46,7 @@ class Day(NamedTuple):
 
 def title_of(plan: Maintenance) -> str:
     """`Drain host-1` when that was asked for, else `Reboot of set/web`."""
-    return plan.title or f"{plan.type} of {some_of(plan.lanes, plan.lanes_in_all, 2)}"
+    return plan.title or f"{plan.type} of {some_of(plan.groups, plan.groups_in_all, 2)}"
 
 
 def step_state(plan: Maintenance, step: Step) -> str:

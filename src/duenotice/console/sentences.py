@@ -119,8 +119,8 @@ def _maintained(_: w.Record, told: w.Details) -> Phrases:
     if made is None:
         return [Phrase("started a maintenance")]
     link, count = Phrase(f"a maintenance ({made.type})", f"/maintenances/{made.id}"), sum(made.vms.values())
-    lanes = Phrase(some_of(made.lanes, made.lanes_in_all))
-    return [Phrase("started "), link, Phrase(f" of {count:,} VM{'s' if count != 1 else ''}: "), lanes]
+    groups = Phrase(some_of(made.groups, made.groups_in_all))
+    return [Phrase("started "), link, Phrase(f" of {count:,} VM{'s' if count != 1 else ''}: "), groups]
 
 
 _TURNS = {"paused": "paused", "running": "resumed", "cancelled": "cancelled", "done": "finished", "failed": "gave up"}
@@ -271,9 +271,9 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
         Phrase(f" to {told.status}"),
         *_because(told.reason),
     ],
-    "subscription-replayed": _about("had what was set aside delivered again to"),
+    "subscription-replayed": _about("had dead letters delivered again to"),
     "subscription-deleted": lambda _, told: [Phrase(f"deleted subscription {short(told.subscription_id)}")],
     "push-noted": _about("noted how far it is with"),
-    "push-set-aside": _about("set aside messages to"),
+    "push-dead-lettered": _about("made dead letters of messages to"),
     "pushes-claimed": lambda _, told: [Phrase("took over push")],
 }

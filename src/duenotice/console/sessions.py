@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from duenotice.clock import micros_of, monotonic
 from duenotice.domain.commands import BeginSession, EndSession
-from duenotice.domain.session import LASTS, MOST_OF_A_TOKEN, Session
-from duenotice.domain.token import Token, digest_of
+from duenotice.domain.token import LASTS, MOST_OF_A_TOKEN, Session, Token, digest_of
 from duenotice.engine.engine import Engine
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 

@@ -1,4 +1,4 @@
-"""The pages of subscriptions: who is told of events by push, how far, and what was set aside."""
+"""The pages of subscriptions: who is told of events by push, how far, and the dead letters."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -15,7 +15,7 @@ EMPTY = {"url": "", "format": PUSH_FORMATS[0], "types": "", "groups": "", "vms":
 TURNS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[object]], str]] = {
     "pause": (AsyncOperatorClient.pause_subscription, "Nothing is delivered until it is resumed."),
     "resume": (AsyncOperatorClient.resume_subscription, "The receiver is asked again."),
-    "replay": (AsyncOperatorClient.replay_subscription, "What was set aside is delivered again."),
+    "replay": (AsyncOperatorClient.replay_subscription, "The dead letters are delivered again."),
 }
 
 
@@ -48,7 +48,7 @@ class SubscriptionPages:
         return await _all(visit, EMPTY, made=made)
 
     async def show(self, visit: Visit) -> Response:
-        """One of them, with what is set aside."""
+        """One of them, with its dead letters."""
         found = await visit.client.subscription(visit.name("id"))
         live, newest = f"subscription:{found.id}", found.messages[::-1][:MOST_MESSAGES]
         return visit.page("subscription.html", f"Subscription {found.id[:8]}", live, found=found, messages=newest)

@@ -12,7 +12,7 @@ from duenotice.console.pages import PageRoute, Visit
 from duenotice.console.plan_views import check_distance
 from duenotice.errors import NotFound
 from duenotice.wire.operator import Maintenance
-from duenotice.wire.times import format_iso
+from duenotice.wire.spans import format_iso
 
 ELSEWHERE = "no host"
 MOST_PLANS = 20

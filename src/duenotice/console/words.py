@@ -7,11 +7,10 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from duenotice.plain_text import lines, one_line
-from duenotice.plain_text import natural as natural
-from duenotice.wire.advice import ADVICE
-from duenotice.wire.duration import span
-from duenotice.wire.times import format_iso
+from duenotice.escape import lines, one_line
+from duenotice.escape import natural as natural
+from duenotice.wire.api_versions import ADVICE
+from duenotice.wire.spans import format_iso, span
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")

@@ -198,7 +198,7 @@ class PostponeEvents(Command, frozen=True):
     spare: int
 
 
-class MakeUpForAbsence(Command, frozen=True):
+class MakeUpForDowntime(Command, frozen=True):
     """Nobody could be answered for a while: events that wait for their notice get a new NotBefore (S25).
 
     `spare` is the microseconds until they are seen.
@@ -228,12 +228,16 @@ class ReportAttempt(Command, frozen=True):
 
 
 class ClaimImpact(Command, frozen=True):
-    """A node says before each attempt that its driver makes it; `instead_of` is a node that had said so and is gone."""
+    """A node says before each attempt that its driver makes it; `instead_of` is a node that had said so and is gone.
+
+    `directory` names where its driver notes what it begins; empty if it needs no notes.
+    """
 
     event_id: str
     attempt: int
     node: str
     instead_of: str = ""
+    directory: str = ""
 
 
 class AcceptImpact(Command, frozen=True):
@@ -369,7 +373,7 @@ class DeleteSubscription(Command, frozen=True):
 
 
 class ReplaySubscription(Command, frozen=True):
-    """Deliver again what was set aside; without ids all of it."""
+    """Deliver dead letters again; without ids all of it."""
 
     subscription_id: str
     event_ids: tuple[str, ...] = ()

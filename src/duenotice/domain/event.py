@@ -1,11 +1,20 @@
-"""What a scheduled event is: its type, why it was raised, its phase, and the words people read about it."""
+"""A scheduled event: its type, cause and words, its life as one table, and what is remembered of one that is over.
 
+1. An event begins Scheduled, or Started when it has already happened (D04).
+2. Scheduled becomes Started when approved or when its notice has run out; or it is cancelled.
+3. Started is completed, or fails when its driver gives up; nobody can take back what is happening.
+4. Completed, Cancelled and Failed are ends; an ended event never comes back and its id is not used again.
+"""
+
+from collections import deque
 from datetime import datetime
 from enum import Enum
 
-from msgspec import Struct, structs
+from msgspec import Struct, json, structs
 
+from duenotice.clock import MICROS, Instant
 from duenotice.domain.window import Opening
+from duenotice.errors import Conflict
 
 
 class EventType(Enum):
@@ -72,6 +81,9 @@ BY_USER = frozenset({Cause.USER, Cause.REIMAGE, Cause.DELETION})
 PLANNED = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.DEGRADED_HOST})
 """Causes that go one update domain at a time (G01, S11); a failure does not wait."""
 
+REMOVALS = frozenset({EventType.PREEMPT, EventType.TERMINATE})
+"""Types after which the VM is gone."""
+
 UNKNOWN_DURATION = -1
 
 LONGEST_DESCRIPTION = 1000
@@ -79,6 +91,9 @@ LONGEST_DURATION = 7 * 24 * 3600
 """Limits of what an operator may say about an event, in characters and in seconds."""
 LONGEST_NOTE = 1000
 """Characters of what somebody says who acknowledges that it failed; it is kept for ever (S24)."""
+
+LONGEST_PREDICTION_SECONDS = 7 * 24 * 3600
+"""A host failure is predicted at most seven days ahead (D03)."""
 
 MOST_RESOURCES = 1000
 """VMs of one event (S24). If a host has more in one update domain, each thousand of them get an event."""
@@ -114,10 +129,10 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
 
     `impact_ends` None on a started event means that a driver carries out the impact: `failed_attempts` counts its
     failed tries, `accepted` says that somebody outside has taken it on and will report. `claimed_by` is the node whose
-    driver makes the present try, if there are several nodes (N12). `opening` is the span of its plan's window. `to` is
-    the host that its VMs move to; None: to another one than theirs, if they move at all. With the `consent` of its host
-    it waits for the other events of its maintenance on that host (C07). `fault_domain` is there if its maintenance goes
-    by those (G01).
+    driver makes the present try, if there are several nodes, and `claimed_in` the directory with its notes (N12).
+    `opening` is the span of its plan's window. `to` is the host that its VMs move to; None: to another one than theirs,
+    if they move at all. With the `consent` of its host it waits for the other events of its maintenance on that host
+    (C07). `fault_domain` is there if its maintenance goes by those (G01).
     """
 
     id: str
@@ -139,6 +154,7 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     failed_attempts: int = 0
     accepted: bool = False
     claimed_by: str = ""
+    claimed_in: str = ""
     opening: Opening | None = None
     to: str | None = None
     consent: Consent = Consent.SCOPE
@@ -172,3 +188,81 @@ class Event(Struct, frozen=True, omit_defaults=True, gc=False):
     def with_(self, **changes: object) -> "Event":
         """The same event with some fields changed."""
         return structs.replace(self, **changes)
+
+
+FRAME_BYTES = 240
+"""What the JSON of an event takes in any api-version, beside its id, its VMs and its description."""
+
+_encode = json.Encoder().encode
+
+
+def size_of(event: Event) -> int:
+    """The most bytes that an event takes in a document of any api-version; the preview put a sign before each name."""
+    texts = (event.id, event.description, event.resources)
+    return FRAME_BYTES + sum(len(_encode(text)) for text in texts) + len(event.resources)
+
+
+class Act(Enum):
+    """What moves an event on."""
+
+    SCHEDULE = "schedule"
+    HAPPEN = "happen"
+    START = "start"
+    CANCEL = "cancel"
+    COMPLETE = "complete"
+    FAIL = "fail"
+
+
+MOVES: dict[tuple[Phase | None, Act], Phase] = {
+    (None, Act.SCHEDULE): Phase.SCHEDULED,
+    (None, Act.HAPPEN): Phase.STARTED,
+    (Phase.SCHEDULED, Act.START): Phase.STARTED,
+    (Phase.SCHEDULED, Act.CANCEL): Phase.CANCELLED,
+    (Phase.STARTED, Act.COMPLETE): Phase.COMPLETED,
+    (Phase.STARTED, Act.FAIL): Phase.FAILED,
+}
+
+
+def move(phase: Phase | None, act: Act) -> Phase:
+    """The phase that follows; an illegal move is refused and changes nothing."""
+    try:
+        return MOVES[phase, act]
+    except KeyError:
+        begun = "has not begun" if phase is None else f"is already {phase.value}"
+        raise Conflict(f"Cannot {act.value} the event: it {begun}.", hint="Look at its state first.") from None
+
+
+ENDED_KEPT = 24 * 3600 * MICROS
+MOST_ENDED = 100_000
+"""So that state stays bounded (S24); the first to go is the first to be forgotten."""
+
+
+class EndedEvent(Struct, frozen=True, omit_defaults=True, gc=False):
+    """An id, the scope that had it last, and until when it is remembered, by both faces of time (S34)."""
+
+    id: str
+    scope: str
+    until: datetime
+    until_steady: int
+
+    def is_over(self, now: Instant) -> bool:
+        """Whether it is too long ago to be remembered."""
+        return Instant(self.until, self.until_steady).has_come(now)
+
+
+def ended_now(event: Event, now: Instant) -> EndedEvent:
+    """An event that goes now."""
+    until = now.after(ENDED_KEPT)
+    return EndedEvent(event.id, event.scope, until.at, until.steady)
+
+
+def keep_ended(gone: dict[str, EndedEvent], order: deque[str], event: EndedEvent, now: Instant) -> None:
+    """Remember one more that goes now, and forget what is too old or too much.
+
+    The order is kept beside the mapping: to find the first key of a mapping that loses its first keys gets slow.
+    """
+    if event.id not in gone:
+        order.append(event.id)
+    gone[event.id] = event
+    while len(order) > MOST_ENDED or gone[order[0]].is_over(now):
+        del gone[order.popleft()]

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from msgspec import Struct, structs
 
+from duenotice.domain.bulk import IdsByKey
 from duenotice.domain.event import Event, EventType
-from duenotice.domain.ids_by_key import IdsByKey
 
 MOST_KEPT = 10_000
 """So that state stays bounded (S24); the oldest are forgotten first, and the journal has them all."""
@@ -31,11 +31,11 @@ class Failures:
     For each VM only the newest of each type counts: an event of the same type that ends later is its retry.
     """
 
-    __slots__ = ("_by_id", "_on")
+    __slots__ = ("_by_id", "_ids_by_vm")
 
     def __init__(self, known: Iterable[Failure] = ()) -> None:
         self._by_id: dict[str, Failure] = {}
-        self._on = IdsByKey()
+        self._ids_by_vm = IdsByKey()
         for failure in known:
             self._put(failure)
 
@@ -54,7 +54,7 @@ class Failures:
 
     def of(self, vm: str) -> Failure | None:
         """The newest that matters for a VM."""
-        return self._by_id[list(self._on.of(vm))[-1]] if vm in self._on else None
+        return self._by_id[list(self._ids_by_vm.of(vm))[-1]] if vm in self._ids_by_vm else None
 
     def note(self, failure: Failure) -> None:
         """One more."""
@@ -67,7 +67,7 @@ class Failures:
         """The failures of a type do not matter for these VMs any more; without a type all of them."""
         if not self._by_id:
             return  # as nearly always
-        ids = dict.fromkeys(event_id for name in vms for event_id in self._on.of(name))
+        ids = dict.fromkeys(event_id for name in vms for event_id in self._ids_by_vm.of(name))
         for failure in [self._by_id[event_id] for event_id in ids]:
             if of_type in (None, failure.event.type):
                 self._narrow(failure, vms)
@@ -80,14 +80,14 @@ class Failures:
     def copy(self) -> "Failures":
         """A copy."""
         copy = Failures()
-        copy._by_id, copy._on = self._by_id.copy(), self._on.copy()
+        copy._by_id, copy._ids_by_vm = self._by_id.copy(), self._ids_by_vm.copy()
         return copy
 
     def _put(self, failure: Failure) -> None:
         self._by_id[failure.id] = failure
         only = (failure.id,)
         for name in failure.event.resources:
-            self._on.add(name, only)
+            self._ids_by_vm.add(name, only)
 
     def _narrow(self, failure: Failure, gone: Collection[str]) -> None:
         names = set(gone)
@@ -100,4 +100,4 @@ class Failures:
 
     def _take_off(self, names: Iterable[str], event_id: str) -> None:
         for name in names:
-            self._on.remove(name, event_id)
+            self._ids_by_vm.remove(name, event_id)

@@ -1,8 +1,12 @@
-"""Who can be told: VMs, the groups they are in, the hosts they run on."""
+"""The fleet: VMs, groups, hosts and the site; the scope and the update domain of a VM; reports about hosts.
 
+The scope of a VM is the set of VMs that share its document (E01-E05): who is told of an event.
+"""
+
+from datetime import datetime
 from enum import Enum
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from duenotice.errors import InvariantBroken
 
@@ -57,7 +61,7 @@ class EventsPolicy(Struct, frozen=True, omit_defaults=True, gc=False):
 SAYS_NOTHING = EventsPolicy()
 
 
-class Away(Struct, frozen=True, omit_defaults=True, gc=False):
+class Displaced(Struct, frozen=True, omit_defaults=True, gc=False):
     """Of a VM that was moved because its host was drained: the host it goes back to, and where the fleet file put it.
 
     Who moves it on to yet another host has other plans with it.
@@ -68,9 +72,9 @@ class Away(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
-    """One virtual machine. `host` is where it runs, `home` where the fleet file put it, or for the few that are away
-    from there, `Away`: one more field would cost a fleet of a million VMs 16 MB. For the same reason `placement_group`
-    is below 0, ~ of its number, where the VM is told alone.
+    """One virtual machine. `host` is where it runs, `placement` where the fleet file put it, or for the few that are
+    away from there, `Displaced`: one more field would cost a fleet of a million VMs 16 MB. For the same reason
+    `placement_group` is below 0, ~ of its number, where the VM is told alone.
     """
 
     name: str
@@ -81,7 +85,7 @@ class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
     fault_domain: int | None = None
     zone: str | None = None
     host: str | None = None
-    home: str | Away | None = field(default=None, name="declared_host")
+    placement: str | Displaced | None = None
     spot: bool = False
     size: str = "Standard_D2s_v5"
     os: str = "Linux"
@@ -91,12 +95,12 @@ class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def declared_host(self) -> str | None:
         """Where the fleet file put it."""
-        return self.home.declared_host if isinstance(self.home, Away) else self.home
+        return self.placement.declared_host if isinstance(self.placement, Displaced) else self.placement
 
     @property
     def away_from(self) -> str | None:
         """The host that it was moved away from because that was drained."""
-        return self.home.away_from if isinstance(self.home, Away) else None
+        return self.placement.away_from if isinstance(self.placement, Displaced) else None
 
     @property
     def is_told_alone(self) -> bool:
@@ -110,14 +114,14 @@ class Vm(Struct, frozen=True, omit_defaults=True, gc=False):
             ~self.placement_group if self.placement_group is not None and self.is_told_alone else self.placement_group
         )
 
-    def on(self, host: str | None, away_from: str | None = None) -> "Vm":
+    def moved_to(self, host: str | None, away_from: str | None = None) -> "Vm":
         """The same VM on another host."""
-        return structs.replace(self, host=host, home=home(self.declared_host, away_from))
+        return structs.replace(self, host=host, placement=placement_of(self.declared_host, away_from))
 
 
-def home(declared_host: str | None, away_from: str | None) -> str | Away | None:
-    """The home of a VM that the fleet file put here, and that is away from there, if it is."""
-    return declared_host if away_from is None else Away(away_from, declared_host)
+def placement_of(declared_host: str | None, away_from: str | None) -> str | Displaced | None:
+    """The placement of a VM that the fleet file put here, and that is away from there, if it is."""
+    return declared_host if away_from is None else Displaced(away_from, declared_host)
 
 
 class Group(Struct, frozen=True, omit_defaults=True):
@@ -201,17 +205,18 @@ class LastApplied(Struct, frozen=True, omit_defaults=True):
 class Fleet:
     """The fleet as it stands; changed only by `apply`.
 
-    `by_address` has the same VMs as `vms`; `refuges` are the first two healthy hosts by name. `last_applied` has the
-    fleet files by node, `removed` the keys of VMs and scale sets that are gone, and whether a fleet file dropped them.
+    `by_address` has the same VMs as `vms`; `healthy_hosts` are the first two healthy hosts by name. `last_applied` has
+    the fleet files by node, `removed` the keys of VMs and scale sets that are gone, and whether a fleet file dropped
+    them.
     """
 
-    __slots__ = ("by_address", "digest", "groups", "hosts", "last_applied", "refuges", "removed", "site", "vms")
+    __slots__ = ("by_address", "digest", "groups", "healthy_hosts", "hosts", "last_applied", "removed", "site", "vms")
 
     def __init__(self) -> None:
         self.digest = ""
         self.site = Site()
         self.hosts: dict[str, Host] = {}
-        self.refuges: tuple[str, ...] = ()
+        self.healthy_hosts: tuple[str, ...] = ()
         self.groups: dict[str, Group] = {}
         self.vms: dict[str, Vm] = {}
         self.by_address: dict[str, Vm] = {}
@@ -228,7 +233,7 @@ class Fleet:
         """A copy in which nobody is found by address."""
         copy = Fleet()
         copy.digest, copy.site = self.digest, self.site
-        copy.hosts, copy.groups, copy.refuges = self.hosts.copy(), self.groups.copy(), self.refuges
+        copy.hosts, copy.groups, copy.healthy_hosts = self.hosts.copy(), self.groups.copy(), self.healthy_hosts
         copy.vms = self.vms.copy()
         copy.last_applied, copy.removed = self.last_applied.copy(), self.removed.copy()
         return copy
@@ -282,4 +287,117 @@ class Fleet:
 
     def other_host(self, avoid: str | None) -> str | None:
         """A healthy host to move to, by name so that the choice is the same every time; None: elsewhere."""
-        return next((name for name in self.refuges if name != avoid), None)
+        return next((name for name in self.healthy_hosts if name != avoid), None)
+
+
+ALONE = "vm/"
+"""How the key of a scope begins that is one VM."""
+
+_OF_GROUP = "/vm/"
+"""Stands between a group and a VM of it that is told alone."""
+
+Domain = tuple[str, int | None]
+"""A scope and an update domain in it."""
+
+_CLOUD_SERVICE = f"{GroupKind.CLOUD_SERVICE.value}/"
+
+
+def is_cloud_service(scope: str) -> bool:
+    """Whether a scope is a cloud service, whose VMs are role instances and not IaaS VMs (B10)."""
+    return scope.startswith(_CLOUD_SERVICE)
+
+
+def alone_in(scope: str) -> str | None:
+    """The VM that a scope is; None for a scope of several."""
+    if scope.startswith(ALONE):
+        return scope.removeprefix(ALONE)
+    _, is_alone, name = scope.partition(_OF_GROUP)
+    return name if is_alone else None
+
+
+def group_of(scope: str) -> str:
+    """The key of the group that a scope is, or is a placement group of; a key of no group for a single VM."""
+    return "/".join(scope.split("/")[:2])
+
+
+def domain_of(vm: Vm) -> Domain:
+    """The scope and update domain a VM is in; an event stays within one (B06, S10)."""
+    return scope_of(vm), vm.update_domain
+
+
+def scope_of(vm: Vm) -> str:
+    """The key of the scope of a VM.
+
+    A standalone VM and a single VM in a zone stand alone (E01, E04); a cloud service, an availability set
+    and a placement group are told as a whole (E02, E03, E05); of some scale sets each VM is told alone (E05).
+    """
+    if vm.group is None:
+        return ALONE + vm.name
+    if vm.is_told_alone:
+        return f"{vm.group}{_OF_GROUP}{vm.name}"
+    return scope_in(vm.group, vm.placement_group)
+
+
+def scope_in(group: str, placement_group: int | None) -> str:
+    """The key of the scope of those who are in a group, or in one of its placement groups."""
+    return group if placement_group is None else f"{group}/{placement_group}"
+
+
+MOST_REPORTS = 1000
+"""Reports; the oldest that is closed goes first (S24)."""
+MOST_REPORT_STEPS = 20
+HOST_GONE = "gone"
+"""The last step of a report whose host has left the fleet."""
+_CLOSING = frozenset({Condition.HEALTHY.value, Condition.DRAINED.value, Condition.FAILED.value, HOST_GONE})
+"""After these a report is closed."""
+
+
+class Verdict(Enum):
+    """What a category says of the host: the value is its part behind `Resource.Hpc.`."""
+
+    HEALTHY = "Healthy"
+    """Also `Reset`: what was said before does not count any more."""
+    REBOOT = "Reboot"
+    UNHEALTHY = "Unhealthy"
+    INVESTIGATE = "Investigate"
+
+
+class HealthReport(Struct, frozen=True, omit_defaults=True):
+    """What a VM says of a host since when. `more` are further properties as texts.
+
+    `steps` are the conditions that the host has had since then, each with its time.
+    """
+
+    name: str
+    vm: str
+    host: str
+    category: str
+    description: str
+    began: datetime
+    at: datetime
+    more: tuple[tuple[str, str], ...] = ()
+    steps: tuple[tuple[str, datetime], ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Names it among all: in upper or lower case it is the same report."""
+        return self.name.lower()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its host may still come into another condition that it tells of."""
+        return not self.steps or self.steps[-1][0] not in _CLOSING
+
+    def with_step(self, condition: str, at: datetime) -> "HealthReport":
+        """The same, and the host is in another condition."""
+        if self.steps and (
+            self.steps[-1][0] == condition or (len(self.steps) >= MOST_REPORT_STEPS and condition not in _CLOSING)
+        ):
+            return self
+        return structs.replace(self, steps=(*self.steps, (condition, at)))
+
+
+def verdict_of(category: str) -> Verdict:
+    """Of a category that is known: `Resource.Hpc.Unhealthy.MissingIB`."""
+    word = category.split(".")[2]
+    return Verdict.HEALTHY if word == "Reset" else Verdict(word)

@@ -5,14 +5,11 @@ from collections import Counter
 from collections.abc import Iterable
 from operator import attrgetter
 
-from duenotice.domain import agenda, holds
-from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Condition, Vm
-from duenotice.domain.ids_by_key import IdsByKey
-from duenotice.domain.limits import size_of
-from duenotice.domain.maintenance import Maintenance, Step, StepStatus
-from duenotice.domain.progress import Progress
-from duenotice.domain.scope import scope_in
+from duenotice.domain import timers
+from duenotice.domain.bulk import IdsByKey
+from duenotice.domain.event import Event, Phase, size_of
+from duenotice.domain.fleet import Condition, Vm, scope_in
+from duenotice.domain.plan import Maintenance, PlanProgress, Step, StepStatus
 from duenotice.domain.state import State
 
 UNKNOWN = (StepStatus.SKIPPED, "What happened to its event is not known.")
@@ -31,7 +28,7 @@ def event_changed(state: State, event: Event) -> None:
     before, state.events[event.id] = state.events[event.id], event
     if before.resources != event.resources:
         _take_off(state, event.id, set(before.resources).difference(event.resources))
-        state.sizes[event.scope] += size_of(event) - size_of(before)
+        state.document_sizes[event.scope] += size_of(event) - size_of(before)
     _consent(state, before, event)
     _recount(state, event.scope, before, event)
 
@@ -40,10 +37,10 @@ def event_went(state: State, event: Event) -> None:
     """An event has left its scope."""
     del state.events[event.id]
     _take_off(state, event.id, event.resources)
-    state.told.remove(event.scope, event.id)
-    state.sizes[event.scope] -= size_of(event)
-    if not state.sizes[event.scope]:
-        del state.sizes[event.scope]
+    state.events_by_scope.remove(event.scope, event.id)
+    state.document_sizes[event.scope] -= size_of(event)
+    if not state.document_sizes[event.scope]:
+        del state.document_sizes[event.scope]
     _consent(state, event, None)
     _recount(state, event.scope, event, None)
 
@@ -51,14 +48,14 @@ def event_went(state: State, event: Event) -> None:
 def _put(state: State, event: Event) -> None:
     only = (event.id,)
     for name in event.resources:
-        state.on.add(name, only)
-    state.told.add(event.scope, only)
-    state.sizes[event.scope] = state.sizes.get(event.scope, 0) + size_of(event)
+        state.events_by_vm.add(name, only)
+    state.events_by_scope.add(event.scope, only)
+    state.document_sizes[event.scope] = state.document_sizes.get(event.scope, 0) + size_of(event)
 
 
 def _take_off(state: State, event_id: str, names: Iterable[str]) -> None:
     for name in names:
-        state.on.remove(name, event_id)
+        state.events_by_vm.remove(name, event_id)
 
 
 def _waits_with(event: Event | None) -> str | None:
@@ -78,24 +75,24 @@ def _consent(state: State, before: Event | None, after: Event | None) -> None:
         state.consenting.add(new, (after.id,))
     for key in dict.fromkeys(key for key in (old, new) if key is not None):
         waiting = _waiting(state, key)
-        if not holds.consents(state.holds, key, waiting):
+        if not timers.consents(state.blockers, key, waiting):
             for event in waiting:
-                agenda.put(state.agenda, event, holds.hold_of(state.holds, event))
+                timers.put(state.timers, event, timers.blockers_of(state.blockers, event))
 
 
 def _recount(state: State, scope: str, before: Event | None, after: Event | None) -> None:
     """Count an event, and put events on the agenda that may now go on or have to wait longer."""
-    alike = holds.count(state.holds, scope, before, after)
+    alike = timers.count(state.blockers, scope, before, after)
     for event in [after] if alike else state.events_in(scope):
         if event is not None:
-            agenda.put(state.agenda, event, holds.hold_of(state.holds, event))
-    agenda.trim(state.agenda, state.events, state.holds)
+            timers.put(state.timers, event, timers.blockers_of(state.blockers, event))
+    timers.trim(state.timers, state.events, state.blockers)
 
 
 def hosts_changed(state: State) -> None:
     """Hosts came, went or are in another condition."""
     healthy = (host.name for host in state.fleet.hosts.values() if host.condition is Condition.HEALTHY)
-    state.fleet.refuges = tuple(heapq.nsmallest(2, healthy))
+    state.fleet.healthy_hosts = tuple(heapq.nsmallest(2, healthy))
 
 
 def vm_changed(state: State, before: Vm | None, after: Vm | None) -> None:
@@ -104,11 +101,11 @@ def vm_changed(state: State, before: Vm | None, after: Vm | None) -> None:
     if old == new:
         return
     if old is not None:
-        state.residents[old] -= 1
-        if not state.residents[old]:
-            del state.residents[old]
+        state.scope_sizes[old] -= 1
+        if not state.scope_sizes[old]:
+            del state.scope_sizes[old]
     if new is not None:
-        state.residents[new] = state.residents.get(new, 0) + 1
+        state.scope_sizes[new] = state.scope_sizes.get(new, 0) + 1
 
 
 def _group_scope(vm: Vm | None) -> str | None:
@@ -118,70 +115,72 @@ def _group_scope(vm: Vm | None) -> str | None:
 
 def plan_came(state: State, plan: Maintenance) -> None:
     """A plan with its steps; those under way have their events, or it is known how these ended."""
-    progress = state.plans[plan.id] = Progress(plan)
+    progress = state.plans[plan.id] = PlanProgress(plan)
     mine = (plan.id,)
-    for lane in progress.lanes():
-        if not progress.is_open and not progress.still_hits(lane):
+    for group in progress.groups():
+        if not progress.is_open and not progress.still_hits(group):
             continue
-        known = state.lanes.get(lane)
-        state.lanes[lane] = mine if known is None else (*known, plan.id)
-    for number, step in progress.being_hit():
+        known = state.plans_by_group.get(group)
+        state.plans_by_group[group] = mine if known is None else (*known, plan.id)
+    for number, step in progress.running():
         event_id = step.event_id or ""
-        state.under_way[event_id] = (plan.id, number)
+        state.step_of_event[event_id] = (plan.id, number)
         if event_id not in state.events:
-            state.outcomes.setdefault(event_id, UNKNOWN)
+            state.unprocessed_outcomes.setdefault(event_id, UNKNOWN)
 
 
-def plan_over(state: State, progress: Progress) -> None:
-    """A plan that begins no step any more holds only the lanes that it is still hitting."""
-    _let_go(state, progress.plan.id, (lane for lane in progress.lanes() if not progress.still_hits(lane)))
+def plan_over(state: State, progress: PlanProgress) -> None:
+    """A plan that begins no step any more holds only the groups that it is still hitting."""
+    _let_go(state, progress.plan.id, (group for group in progress.groups() if not progress.still_hits(group)))
 
 
-def step_over(state: State, progress: Progress, step: Step) -> None:
-    """A step does not need its event any more. If it was the last of a plan that is over, its lane is free."""
-    state.under_way.pop(step.event_id or "", None)
-    state.outcomes.pop(step.event_id or "", None)
-    if not progress.is_open and not progress.still_hits(step.lane):
-        _let_go(state, progress.plan.id, (step.lane,))
+def step_over(state: State, progress: PlanProgress, step: Step) -> None:
+    """A step does not need its event any more. If it was the last of a plan that is over, its group is free."""
+    state.step_of_event.pop(step.event_id or "", None)
+    state.unprocessed_outcomes.pop(step.event_id or "", None)
+    if not progress.is_open and not progress.still_hits(step.group):
+        _let_go(state, progress.plan.id, (step.group,))
 
 
-def plan_forgotten(state: State, progress: Progress) -> None:
+def plan_forgotten(state: State, progress: PlanProgress) -> None:
     """Of a plan only the events that it has raised are left."""
-    for _, step in progress.being_hit():
-        state.under_way.pop(step.event_id or "", None)
-        state.outcomes.pop(step.event_id or "", None)
-        _let_go(state, progress.plan.id, (step.lane,))
+    for _, step in progress.running():
+        state.step_of_event.pop(step.event_id or "", None)
+        state.unprocessed_outcomes.pop(step.event_id or "", None)
+        _let_go(state, progress.plan.id, (step.group,))
 
 
-def _let_go(state: State, plan_id: str, lanes: Iterable[str]) -> None:
-    for lane in lanes:
-        left = tuple(known for known in state.lanes.get(lane, ()) if known != plan_id)
+def _let_go(state: State, plan_id: str, groups: Iterable[str]) -> None:
+    for group in groups:
+        left = tuple(known for known in state.plans_by_group.get(group, ()) if known != plan_id)
         if left:
-            state.lanes[lane] = left
+            state.plans_by_group[group] = left
         else:
-            state.lanes.pop(lane, None)
+            state.plans_by_group.pop(group, None)
 
 
 def make_anew(state: State) -> None:
     """All that is kept about hosts, VMs and events in addition to themselves."""
     hosts_changed(state)
-    state.told, state.on, state.sizes, state.holds = IdsByKey(), IdsByKey(), {}, {}
+    state.events_by_scope, state.events_by_vm, state.document_sizes, state.blockers = IdsByKey(), IdsByKey(), {}, {}
     state.consenting, shared = IdsByKey(), dict[str, None]()
-    state.residents = _residents(state.fleet.vms.values())
+    state.scope_sizes = _scope_sizes(state.fleet.vms.values())
     for event in state.events.values():
         _put(state, event)
-        holds.count(state.holds, event.scope, None, event)
+        timers.count(state.blockers, event.scope, None, event)
         if (key := _waits_with(event)) is not None:
             state.consenting.add(key, (event.id,))
             shared[key] = None
     for key in shared:
-        holds.consents(state.holds, key, _waiting(state, key))
-    due = ((agenda.due_at(event, holds.hold_of(state.holds, event)), event.id) for event in state.events.values())
-    state.agenda = [(moment, event_id) for moment, event_id in due if moment is not None]
-    heapq.heapify(state.agenda)
+        timers.consents(state.blockers, key, _waiting(state, key))
+    due = (
+        (timers.due_at(event, timers.blockers_of(state.blockers, event)), event.id) for event in state.events.values()
+    )
+    state.timers = [(moment, event_id) for moment, event_id in due if moment is not None]
+    heapq.heapify(state.timers)
 
 
-def _residents(vms: Iterable[Vm]) -> dict[str, int]:
+def _scope_sizes(vms: Iterable[Vm]) -> dict[str, int]:
     """How many VMs each scope of a group has; a start of a million waits for this, so no step is taken for each."""
     counted = Counter(map(attrgetter("group", "placement_group"), vms))
     return {scope_in(group, place): count for (group, place), count in counted.items() if group is not None}

@@ -3,9 +3,7 @@
 from msgspec import Struct
 
 from duenotice.clock import MICROS
-from duenotice.domain.event import Cause, Event, EventType
-
-_REMOVALS = frozenset({EventType.PREEMPT, EventType.TERMINATE})
+from duenotice.domain.event import REMOVALS, Cause, Event, EventType
 
 
 class Policy(Struct, frozen=True):
@@ -53,4 +51,4 @@ class Policy(Struct, frozen=True):
             return None
         if event.cause is Cause.LIVE_MIGRATION:
             return self.live_migration_lasts
-        return self.removal_lasts if event.type in _REMOVALS else self.maintenance_lasts
+        return self.removal_lasts if event.type in REMOVALS else self.maintenance_lasts

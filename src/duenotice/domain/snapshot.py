@@ -1,23 +1,24 @@
-"""The state as one value at one position of the journal, so that a start need not fold from the beginning."""
+"""The state as one value at one position of the journal, so that a start need not fold from the beginning.
+
+And the part of it that some VMs are answered from: themselves, their groups, and the scopes that they read.
+"""
 
 from collections import deque
+from collections.abc import Collection
 from datetime import datetime
 
 from msgspec import Struct
 
 from duenotice.clock import Mark
 from duenotice.domain import indexes, last_applied
-from duenotice.domain.event import Event
+from duenotice.domain.apply import Touched
+from duenotice.domain.event import EndedEvent, Event
 from duenotice.domain.failure import Failure, Failures
-from duenotice.domain.fleet import Group, Host, LastApplied, Site, Vm
-from duenotice.domain.gone import GoneEvent
-from duenotice.domain.health_report import HealthReport
-from duenotice.domain.kept_answers import KeptAnswer
-from duenotice.domain.maintenance import Maintenance, StepStatus
-from duenotice.domain.session import Session
-from duenotice.domain.state import Departure, Scope, State
+from duenotice.domain.fleet import Group, HealthReport, Host, LastApplied, Site, Vm, scope_of
+from duenotice.domain.plan import Maintenance, StepStatus
+from duenotice.domain.state import IdempotencyRecord, Scope, State, Tombstone
 from duenotice.domain.subscription import Subscription
-from duenotice.domain.token import Role, Token
+from duenotice.domain.token import Role, Session, Token
 
 
 class ScopeSnapshot(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -40,17 +41,17 @@ class Snapshot(Struct, frozen=True):
     vms: tuple[Vm, ...] = ()
     scopes: tuple[ScopeSnapshot, ...] = ()
     events: tuple[Event, ...] = ()
-    departures: tuple[Departure, ...] = ()
-    forgotten: int = 0
-    floor: int = 0
-    lifted_at: int = 0
+    tombstones: tuple[Tombstone, ...] = ()
+    tombstone_high_water: int = 0
+    least_incarnation: int = 0
+    raised_at: int = 0
     mark: Mark | None = None
     maintenances: tuple[Maintenance, ...] = ()
-    outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
+    unprocessed_outcomes: tuple[tuple[str, StepStatus, str], ...] = ()
     tokens: tuple[Token, ...] = ()
-    followed: bool = False
-    requests: tuple[KeptAnswer, ...] = ()
-    gone: tuple[GoneEvent, ...] = ()
+    had_readers: bool = False
+    idempotency: tuple[IdempotencyRecord, ...] = ()
+    ended: tuple[EndedEvent, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     push_claim: str = ""
     sessions: tuple[Session, ...] = ()
@@ -74,17 +75,17 @@ def take(state: State) -> Snapshot:
         vms=tuple(fleet.vms.values()),
         scopes=tuple(ScopeSnapshot(key, s.incarnation, s.enabled) for key, s in state.scopes.items()),
         events=tuple(state.events.values()),
-        departures=tuple(state.departures.values()),
-        forgotten=state.forgotten,
-        floor=state.floor,
-        lifted_at=state.lifted_at,
+        tombstones=tuple(state.tombstones.values()),
+        tombstone_high_water=state.tombstone_high_water,
+        least_incarnation=state.least_incarnation,
+        raised_at=state.raised_at,
         mark=state.mark,
         maintenances=tuple(state.maintenances.values()),
-        outcomes=tuple((event_id, *outcome) for event_id, outcome in state.outcomes.items()),
+        unprocessed_outcomes=tuple((event_id, *outcome) for event_id, outcome in state.unprocessed_outcomes.items()),
         tokens=tuple(state.tokens.values()),
-        followed=state.followed,
-        requests=tuple(state.answers.values()),
-        gone=tuple(state.gone[event_id] for event_id in state.gone_order),
+        had_readers=state.had_readers,
+        idempotency=tuple(state.idempotency.values()),
+        ended=tuple(state.ended[event_id] for event_id in state.ended_order),
         subscriptions=tuple(state.subscriptions.values()),
         push_claim=state.push_claim,
         sessions=tuple(state.sessions.values()),
@@ -110,11 +111,17 @@ def restore(snapshot: Snapshot) -> State:
         last_applied.note(state.fleet, file)
     state.fleet.removed = dict(snapshot.removed)
     state.scopes = {s.key: Scope(s.incarnation, s.enabled) for s in snapshot.scopes}
-    state.departures.update((departure.vm, departure) for departure in snapshot.departures)
-    state.forgotten, state.floor, state.lifted_at = snapshot.forgotten, snapshot.floor, snapshot.lifted_at
-    state.outcomes = {event_id: (status, reason) for event_id, status, reason in snapshot.outcomes}
-    state.gone = {event.id: event for event in snapshot.gone}
-    state.gone_order = deque(state.gone)
+    state.tombstones.update((tombstone.vm, tombstone) for tombstone in snapshot.tombstones)
+    state.tombstone_high_water, state.least_incarnation, state.raised_at = (
+        snapshot.tombstone_high_water,
+        snapshot.least_incarnation,
+        snapshot.raised_at,
+    )
+    state.unprocessed_outcomes = {
+        event_id: (status, reason) for event_id, status, reason in snapshot.unprocessed_outcomes
+    }
+    state.ended = {event.id: event for event in snapshot.ended}
+    state.ended_order = deque(state.ended)
     state.failures = Failures(snapshot.failures)
     for event in snapshot.events:
         state.events[event.id] = event
@@ -128,9 +135,41 @@ def restore(snapshot: Snapshot) -> State:
 def _restore_doors(state: State, snapshot: Snapshot) -> None:
     """Who may ask, who is signed in, what was answered, and who is told."""
     state.tokens = {token.id: token for token in snapshot.tokens}
-    state.followed = snapshot.followed or any(token.role is Role.FOLLOWER for token in snapshot.tokens)
+    state.had_readers = snapshot.had_readers or any(token.role is Role.FOLLOWER for token in snapshot.tokens)
     state.sessions = {session.digest: session for session in snapshot.sessions}
-    state.answers.update((answer.key, answer) for answer in snapshot.requests)
+    state.idempotency.update((answer.key, answer) for answer in snapshot.idempotency)
     state.subscriptions = {each.id: each for each in snapshot.subscriptions}
     state.push_claim = snapshot.push_claim
     state.reports = {report.key: report for report in snapshot.reports}
+
+
+def partial_snapshot(state: State, names: Collection[str]) -> Snapshot:
+    """What these VMs are answered from, as a snapshot; names that no VM has are left out."""
+    fleet = state.fleet
+    vms = tuple(vm for name in names if (vm := fleet.vms.get(name)) is not None)
+    scopes = {key: known for key in map(scope_of, vms) if (known := state.scopes.get(key)) is not None}
+    groups = {vm.group for vm in vms}
+    return Snapshot(
+        position=state.position,
+        at=state.at,
+        digest=fleet.digest,
+        site=fleet.site,
+        groups=tuple(group for key in groups if (group := fleet.groups.get(key or "")) is not None),
+        vms=vms,
+        scopes=tuple(ScopeSnapshot(key, known.incarnation, known.enabled) for key, known in scopes.items()),
+        events=tuple(event for key in scopes for event in state.events_in(key)),
+        least_incarnation=state.least_incarnation,
+    )
+
+
+def difference(before: State, after: State) -> Touched:
+    """What a door has to look at again when one part takes the place of another."""
+    vms = {name for name in before.fleet.vms.keys() | after.fleet.vms.keys() if _differs(before, after, name)}
+    both = [vm for name in vms for state in (before, after) if (vm := state.fleet.vms.get(name)) is not None]
+    keys = before.scopes.keys() | after.scopes.keys()
+    scopes = {key for key in keys if before.scopes.get(key) != after.scopes.get(key)} | set(map(scope_of, both))
+    return Touched(scopes, vms, {vm.address for vm in both}, before.least_incarnation != after.least_incarnation)
+
+
+def _differs(before: State, after: State, name: str) -> bool:
+    return before.fleet.vms.get(name) != after.fleet.vms.get(name)

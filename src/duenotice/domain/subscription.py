@@ -7,13 +7,13 @@ from msgspec import Struct, structs
 
 from duenotice.clock import MICROS, Instant
 from duenotice.domain.event import Event, EventType
-from duenotice.domain.scope import group_of
+from duenotice.domain.fleet import group_of
 
 GIVEN_UP_AFTER = 24 * 3600 * MICROS
 """How long a message is tried, on the service's clock."""
 
-MOST_SET_ASIDE = 1000
-"""Messages that a subscription keeps set aside (S24); the oldest is forgotten first, the journal still has it."""
+MOST_DEAD_LETTERS = 1000
+"""Dead letters that a subscription keeps (S24); the oldest is forgotten first, the journal still has it."""
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 500
 """Characters of the secret that signs what is sent."""
@@ -37,7 +37,7 @@ class SubscriptionStatus(Enum):
     PAUSED = "paused"
 
 
-class SetAside(Struct, frozen=True, omit_defaults=True, gc=False):
+class DeadLetter(Struct, frozen=True, omit_defaults=True, gc=False):
     """A message that was given up: where it is in the journal, and why."""
 
     position: int
@@ -50,7 +50,7 @@ class Subscription(Struct, frozen=True, omit_defaults=True):
     """One receiver.
 
     All changes of events up to `position` are delivered, but for those at the positions that are `pending`, and those
-    that are `set_aside`; `forgotten` counts the set aside ones that are no longer listed. Tries of a message last for a
+    that are `dead_letters`; `dropped` counts the dead letters that are no longer listed. Tries of a message last for a
     day, from the moment that it happened or from `since`; `is_too_late` says when it is over. `trouble` is why the last
     try failed, if it did.
     """
@@ -70,8 +70,8 @@ class Subscription(Struct, frozen=True, omit_defaults=True):
     position: int = 0
     pending: tuple[int, ...] = ()
     trouble: str = ""
-    set_aside: tuple[SetAside, ...] = ()
-    forgotten: int = 0
+    dead_letters: tuple[DeadLetter, ...] = ()
+    dropped: int = 0
     since_steady: int = 0
 
     def is_too_late(self, now: Instant, happened: Instant | None = None) -> bool:

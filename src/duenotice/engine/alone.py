@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from duenotice.clock import Clock, seconds_since_2020
 from duenotice.domain.commands import LiftIncarnations
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from duenotice.engine.followers import Below, Nobody
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import Unavailable

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from duenotice.domain.touched import Touched
+from duenotice.domain.apply import Touched
 
 
 class Curtain:

@@ -15,11 +15,10 @@ from msgspec import structs
 from duenotice.clock import MICROS, Clock, ScaledClock, micros
 from duenotice.domain.apply import fold
 from duenotice.domain.commands import Command, MarkClock, Tick
-from duenotice.domain.kept_answers import kept_answer
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import Record, RequestAnswered
 from duenotice.domain.snapshot import Snapshot, restore
-from duenotice.domain.state import State
-from duenotice.domain.transitions import Record, RequestAnswered
+from duenotice.domain.state import State, answered_before
 from duenotice.engine.alone import Alone
 from duenotice.engine.complaints import UPKEEP, Complaints
 from duenotice.engine.letting_go import let_go
@@ -196,7 +195,7 @@ class Engine(Alone):
         # It may be about to be stored, or stored and not shown yet: what is asked behind it is answered after it.
         if self._is_serving or self._writer.behind:
             await self.submit(Tick(), SELF)
-        kept = kept_answer(self.state.answers, key, self.clock.now())
+        kept = answered_before(self.state.idempotency, key, self.clock.now())
         if kept is None:
             return None
         (record,) = await self.history(kept.position - 1, 1)

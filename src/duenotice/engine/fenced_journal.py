@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from duenotice.clock import Alive, seconds_since_2020
+from duenotice.domain.records import Record
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record
 from duenotice.engine.members import Deposed, Members
 from duenotice.engine.ports import Journal
 from duenotice.engine.shared_time import SharedClock

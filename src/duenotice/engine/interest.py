@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import scope_of
-from duenotice.domain.touched import Touched
+from duenotice.domain.apply import Touched
+from duenotice.domain.fleet import Vm, scope_of
 
 Selects = Callable[[Vm], bool]
 

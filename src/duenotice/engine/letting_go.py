@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from duenotice.domain.bulk import chunks
 from duenotice.domain.commands import ApplyFleet
-from duenotice.domain.pieces import chunks
 
 
 def let_go(things: list[Any]) -> None:

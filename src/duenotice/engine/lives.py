@@ -15,7 +15,7 @@ def new_life(at: datetime) -> str:
 
 
 def born(life: str) -> datetime | None:
-    """When a life began, by the clock of its own machine; None: an older duenotice did not say."""
+    """When a life began, by the clock of its own machine; None if it is not an id of a life."""
     try:
         uuid = UUID(life)
     except ValueError:

@@ -19,7 +19,7 @@ done later. It is safe to call each of them again, or never.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from duenotice.errors import Unavailable
 
 

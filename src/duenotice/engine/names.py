@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from duenotice.domain.pieces import by_key, in_order
+from duenotice.domain.bulk import by_key, in_order
 from duenotice.errors import Unavailable
 
 FEW = 100

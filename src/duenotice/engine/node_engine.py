@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from duenotice.clock import MICROS, Instant, boot_micros
 from duenotice.domain.commands import MarkClock, Tick
-from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
+from duenotice.domain.rules.decide import SILENCE
 from duenotice.domain.state import State
 from duenotice.engine import membership as m
 from duenotice.engine.curtain import Curtain
@@ -154,7 +154,9 @@ class NodeEngine(PassingEngine):
         While VMs cannot ask here, they see it first at a node that hears of it, which may take a beat or two.
         """
         call = self.policy.commit_allowance // 2
-        return call if self._writer.is_read else call + 2 * self.seat.standing.terms.every
+        if self._writer.is_read:
+            return call
+        return call + int(2 * self.seat.standing.terms.every * self.clock.speed)
 
     def _note_seen(self, position: int) -> None:
         """Other nodes may show it already (N14)."""
@@ -166,7 +168,7 @@ class NodeEngine(PassingEngine):
 
     async def _show_what_is_allowed(self, news: News | None) -> None:
         if news is not None and news.records[-1].position <= self._allowed:
-            self._fenced.losses.note_lifted(news.state.lifted_at, news.state.floor)
+            self._fenced.losses.note_lifted(news.state.raised_at, news.state.least_incarnation)
             self.curtain.lift()  # in the same step as the showing: held polls are answered in the middle of that
             await super()._show(news)
             self._to_show = self._unshown = None

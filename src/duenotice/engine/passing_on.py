@@ -12,8 +12,8 @@ from typing import Any
 from duenotice.clock import monotonic
 from duenotice.domain.commands import LiftIncarnations, Tick
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import RequestAnswered
 from duenotice.domain.state import State
-from duenotice.domain.transitions import RequestAnswered
 from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.log import report

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from msgspec import Struct, structs
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import EventType
 from duenotice.engine.engine import Engine
 

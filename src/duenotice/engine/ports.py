@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from duenotice.clock import Alive
+from duenotice.domain.records import Record
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record
 
 
 class Journal(Protocol):

@@ -8,13 +8,11 @@ when it is next asked for. Nobody is told of a change before all of it is in pla
 import weakref
 from collections.abc import Callable, Collection, Iterable
 
-from duenotice.domain.document import EMPTY, Document
-from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import scope_of
-from duenotice.domain.state import State
-from duenotice.domain.touched import Touched
+from duenotice.domain.apply import Touched
+from duenotice.domain.fleet import Vm, scope_of
+from duenotice.domain.state import EMPTY, Document, State
 from duenotice.engine.names import Names
-from duenotice.plain_text import natural
+from duenotice.escape import natural
 from duenotice.wire.api_versions import EVERY_VERSION
 
 _NOTHING_RENDERED: list[bytes | None] = [None] * len(EVERY_VERSION)

@@ -8,7 +8,7 @@ little less: whatever is due then starts late rather than early. No two clocks a
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from duenotice.clock import Clock, Instant, Mark
+from duenotice.clock import Clock, Instant, ManualClock, Mark
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -55,6 +55,11 @@ class SharedClock:
     def beat(self) -> int:
         """Say that VMs are answered now."""
         return self._own.beat()
+
+    def advance(self, micros: int) -> None:
+        """Let that much time pass, if that is how time passes here; only where the leader is."""
+        assert isinstance(self._own, ManualClock)
+        self._own.advance(micros)
 
     def follow(self, steady: int, epoch: int, position: int = 0) -> None:
         """Another node leads, and this is the last that it said: go on from there. Said again, it changes nothing.

@@ -3,13 +3,14 @@
 import asyncio
 
 from duenotice.clock import MICROS, Instant, ManualClock, SystemClock, micros_of, seconds
-from duenotice.domain.commands import DisableScopes, MakeUpForAbsence, MarkClock, Tick
-from duenotice.domain.due import next_due, window_is_due
-from duenotice.domain.enablement import SILENCE
-from duenotice.domain.notice import LAST_TOLD
-from duenotice.domain.pieces import chunks
+from duenotice.domain.bulk import chunks
+from duenotice.domain.commands import DisableScopes, MakeUpForDowntime, MarkClock, Tick
+from duenotice.domain.rules.decide import SILENCE
+from duenotice.domain.rules.due import next_due, window_is_due
+from duenotice.domain.rules.timing import LAST_TOLD
 from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.log import report
+from duenotice.engine.shared_time import SharedClock
 from duenotice.errors import DuenoticeError, Refused
 
 LONGEST_SLEEP = 1.0
@@ -68,7 +69,7 @@ class Ticker:
         self._absent += micros
         self._engine.changed.set()
 
-    async def make_up(self) -> None:
+    async def make_up_for_downtime(self) -> None:
         """Set new NotBefore times, if the service was away.
 
         Before the doors open a slow commit takes from them again: then once more, with more time to spare (S2).
@@ -76,7 +77,7 @@ class Ticker:
         absent, spare, clock = self._absent, 0, self._engine.clock
         for _ in range(_MOST_ROUNDS):
             begun = clock.now().at
-            told = await self._engine.submit(MakeUpForAbsence(spare), SELF)
+            told = await self._engine.submit(MakeUpForDowntime(spare), SELF)
             if not told:
                 break
             report("warning", "nobody could be answered for a while", action="notice-made-up-for", events=len(told))
@@ -102,9 +103,9 @@ class Ticker:
             raise Refused("That time is too far in the future.", hint="Let less time pass.")
         return now.after(micros)
 
-    def _told_clock(self) -> ManualClock:
+    def _told_clock(self) -> ManualClock | SharedClock:
         clock = self._engine.clock
-        if not isinstance(clock, ManualClock):
+        if clock.speed or not isinstance(clock, ManualClock | SharedClock):
             raise Refused(
                 f"The clock is {clock.name}; only a manual clock can be advanced.", hint="Use --clock manual."
             )
@@ -134,7 +135,7 @@ class Ticker:
 
     async def _look(self, now: Instant) -> None:
         if self._absent:
-            await self.make_up()
+            await self.make_up_for_downtime()
         if self._is_due(now):
             await self._tick()
         self._looked = now.steady
@@ -147,7 +148,7 @@ class Ticker:
     def _mark_is_due(self, now: Instant) -> bool:
         clock = self._engine.clock
         if isinstance(clock, SystemClock):
-            return bool(self._engine.state.agenda) and now.steady - self._marked >= _REAL_MARK_EVERY
+            return bool(self._engine.state.timers) and now.steady - self._marked >= _REAL_MARK_EVERY
         return clock.speed > 0 and now.steady - self._marked >= int(_MARK_EVERY * clock.speed)
 
     async def _tick(self) -> None:
@@ -174,7 +175,7 @@ class Ticker:
         state, steady = self._engine.state, now.steady
         if self._engine.behind:
             return True
-        if state.agenda and state.agenda[0][0] <= steady:
+        if state.timers and state.timers[0][0] <= steady:
             return True
         if window_is_due(state, now, self._engine.policy):
             return True
@@ -190,8 +191,8 @@ class Ticker:
             return 0.0
         if speed == 0.0:
             return None
-        agenda = self._engine.state.agenda
-        if agenda and agenda[0][0] <= now.steady:
+        timers = self._engine.state.timers
+        if timers and timers[0][0] <= now.steady:
             return _HELD_SLEEP
         due = self._next_due(now)
         return LONGEST_SLEEP if due is None else min(seconds(due - now.steady) / speed, LONGEST_SLEEP)

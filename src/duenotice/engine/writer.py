@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from duenotice.clock import Clock, Instant, micros_of
-from duenotice.domain.apply import fold
+from duenotice.domain.apply import Touched, fold, touched
+from duenotice.domain.bulk import used_up
 from duenotice.domain.commands import Command, PostponeEvents, Tick
-from duenotice.domain.decide import decide
-from duenotice.domain.due import PLAN, PLANS, Faulty, happenings
-from duenotice.domain.kept_answers import kept_answer
-from duenotice.domain.pieces import used_up
-from duenotice.domain.planning import halted
 from duenotice.domain.policy import Policy
-from duenotice.domain.postponing import owed, to_be_seen_by
+from duenotice.domain.records import Record, RequestAnswered, Transition
+from duenotice.domain.rules.decide import decide
+from duenotice.domain.rules.due import PLAN, PLANS, RuleFailed, due_actions
+from duenotice.domain.rules.maintenance import halted
+from duenotice.domain.rules.timing import owed, to_be_seen_by
 from duenotice.domain.snapshot import Snapshot, take
-from duenotice.domain.state import State
-from duenotice.domain.touched import Touched, touched
-from duenotice.domain.transitions import Record, RequestAnswered, Transition
+from duenotice.domain.state import State, answered_before
 from duenotice.engine.log import report
 from duenotice.engine.members import Deposed
 from duenotice.engine.ports import Journal
@@ -214,7 +212,7 @@ class Writer:
     def _attempt(self, ask: Ask, now: Instant, records: list[Record]) -> Records | DuenoticeError:
         """Decide and apply one command; a refusal is its answer and has no effect (S6)."""
         begin = len(records)
-        if ask.receipt is not None and kept_answer(self._ahead.answers, ask.receipt.key, now):
+        if ask.receipt is not None and answered_before(self._ahead.idempotency, ask.receipt.key, now):
             # It is stored and not shown yet, or its answer would be known: a moment later it is (S6).
             return Unavailable("This request was done already.", hint="Send it again with its key for the answer.")
         try:
@@ -254,7 +252,7 @@ class Writer:
         """Do what is due. Returns whether a rule failed, so that more may be left to do without its event or plan."""
         begin, culprit = len(records), PLANS
         try:
-            for culprit, changes in happenings(self._ahead, now, self.policy, self._faulty):
+            for culprit, changes in due_actions(self._ahead, now, self.policy, self._faulty):
                 begin = len(records)
                 if begin >= MOST_AT_ONCE:
                     self.unfinished = True
@@ -262,7 +260,7 @@ class Writer:
                 self._take(changes, SELF, now, records)
                 culprit = PLANS
         except Exception as error:
-            culprit = error.args[0] if isinstance(error, Faulty) else culprit
+            culprit = error.args[0] if isinstance(error, RuleFailed) else culprit
             if culprit in self._faulty:
                 raise
             self._undo(error.__cause__ or error, f"what is due for {culprit}", now, records, begin)

@@ -6,7 +6,7 @@ from duenotice.domain.commands import ApproveEvents, Command, EnableScope
 from duenotice.engine.worker import Worker
 from duenotice.errors import InvariantBroken, Misconfigured, Unavailable
 from duenotice.follower.following import Following
-from duenotice.wire import follow as f
+from duenotice.wire import replication as f
 
 AT_ONCE = 4
 MOST = 10_000

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from duenotice.backoff import Backoff
 from duenotice.clock import Clock, boot_micros, boot_nanos, seconds
-from duenotice.domain.touched import Touched
+from duenotice.domain.apply import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.worker import Worker
@@ -29,7 +29,7 @@ from duenotice.follower.line import NodeLine, NodeStream
 from duenotice.follower.polls import PollsToTell
 from duenotice.follower.replica import Data, Replica
 from duenotice.follower.troubles import Troubles
-from duenotice.wire import follow as f
+from duenotice.wire import replication as f
 
 T = TypeVar("T")
 
@@ -205,21 +205,21 @@ class Following:
     async def _hear(self, lines: list[f.Line]) -> None:
         data: list[Data] = []
         for line in lines:
-            if isinstance(line, f.Written | f.Part | f.Passed):
+            if isinstance(line, f.LogRecord | f.PartialSnapshot | f.Skipped):
                 data.append(line)
                 continue
             await self._take(data)
             data = []
             match line:
-                case f.Hello(shown, lease, hold):
+                case f.Joined(shown, lease, hold):
                     self._hold(hold)
                     await self._join(shown, lease)
                 case f.Hold(position):
                     self._hold(position)
                     self._beat_now.set()
-                case f.Show(position):
+                case f.Visible(position):
                     self._may_show = max(self._may_show, position)
-                case f.Bye() if self._stream is not None:
+                case f.Goodbye() if self._stream is not None:
                     self._owed = self.line
                     self._stream.close()
             await self._reveal()
@@ -323,7 +323,7 @@ class Following:
             self.right_until = self._granted
             self.troubles.are_over(self.line.url)
         else:
-            self._heard.put_nowait(f.Show(0))  # to look again at what may be shown
+            self._heard.put_nowait(f.Visible(0))  # to look again at what may be shown
 
     def _leave_if_useless(self) -> None:
         now, lease = boot_micros(), self._lease

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 from duenotice.wire.operator import Health, Problem
 
 _ASKS = re.compile(rb"(GET|HEAD) /(livez|readyz)(\?[^ ]*)? HTTP/1\.[01]\r?\n")

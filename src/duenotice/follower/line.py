@@ -1,6 +1,5 @@
 """A follower's requests to its node. All of them wait for the network, so they are made in threads."""
 
-import http.client
 import ssl
 import threading
 from collections.abc import Iterator
@@ -12,9 +11,11 @@ import msgspec
 
 from duenotice.domain.snapshot import Snapshot
 from duenotice.errors import Conflict, DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable, reason
-from duenotice.http_call import parse_url
+from duenotice.http.fetch import parse_url
+from duenotice.http.http1 import LARGEST_BODY, ProtocolError, Request
+from duenotice.http.transport import Connection
 from duenotice.journal.codec import SNAPSHOTS, Row
-from duenotice.wire import follow as f
+from duenotice.wire import replication as f
 from duenotice.wire.operator import Problem
 
 T = TypeVar("T")
@@ -25,6 +26,9 @@ _lines = msgspec.json.Decoder(f.Line)
 
 CONNECT_SECONDS = 2.0
 """A machine that is gone does not even refuse; another node may be there."""
+LARGEST = 2**33
+"""Bytes of a snapshot, or of a record: a fleet of a million VMs has some hundred millions."""
+SNAPSHOT_SECONDS = 600.0
 BEATS_IN_LEASE, SHORTEST_BEAT = 4, 0.5
 """A beat may take this part of a lease, so that there is time to ask another node; and at least that many seconds."""
 
@@ -41,27 +45,31 @@ class Node(NamedTuple):
 class NodeStream:
     """What a node tells, line by line, until it is closed."""
 
-    def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
-        self._connection, self._response = connection, response
+    def __init__(self, connection: Connection, pieces: Iterator[bytes]) -> None:
+        self._connection, self._pieces = connection, pieces
 
     def __iter__(self) -> Iterator[f.Line]:
+        rest = bytearray()
         try:
-            while line := self._response.readline():
-                yield _lines.decode(line)
-        except (OSError, http.client.HTTPException, ValueError, AttributeError):
+            for piece in self._pieces:
+                rest += piece
+                if b"\n" in piece:
+                    *lines, last = rest.split(b"\n")
+                    rest = last
+                    for line in lines:
+                        yield _lines.decode(line)
+        except (OSError, ProtocolError, ValueError):
             return  # it was cut off, or closed by us in the middle of a line
         finally:
-            self._response.close()
             self._connection.close()
 
     def expect(self, patience: float) -> None:
         """It is over when nothing comes for this many seconds."""
-        with suppress(OSError, AttributeError):
-            self._connection.sock.settimeout(patience)
+        self._connection.idle_seconds = patience
 
     def close(self) -> None:
         """End it, from any thread."""
-        _shut(self._connection)
+        self._connection.shutdown()
 
 
 class NodeLine:
@@ -71,24 +79,32 @@ class NodeLine:
         self.patience = self._beat_patience = patience
         self.url, self._node, self.target = node.url, node, parse_url(node.url)
         self.trust = (node.trust or ssl.create_default_context()) if self.target.secure else None
-        self._kept: http.client.HTTPConnection | None = None
+        self._kept: Connection | None = None
         self._beats = threading.Lock()
 
     def snapshot(self) -> tuple[str, Snapshot]:
         """Whose snapshot it is, and the snapshot."""
-        body = self._ask("GET", _path("snapshot", only=self._node.only))
+        request = self._request("GET", _path("snapshot", only=self._node.only))
+        with closing(self._connected()) as connection:
+            body = self._read(connection, request, SNAPSHOT_SECONDS, LARGEST)
         answer = _decoded(body, f.FollowSnapshot)
         return answer.node, SNAPSHOTS.unpack(Row(answer.position, answer.format, answer.crc, bytes(answer.snapshot)))
 
     def listen(self, node: str, life: str, after: int) -> NodeStream:
         """What happens after a position."""
         path = _path("records", after=after, node=node, life=life, only=self._node.only)
-        connection = self._connected(self.patience)
+        connection = self._connected()
         try:
-            return NodeStream(connection, self._sent(connection, "GET", path))
+            head, pieces = connection.open(self._request("GET", path), self.patience, LARGEST)
+            if head.status != 200:
+                raise self._refused(head.status, b"".join(pieces))
+        except (OSError, ProtocolError) as error:
+            connection.close()
+            raise self._lost(error) from None
         except BaseException:
             connection.close()
             raise
+        return NodeStream(connection, pieces)
 
     def expect_beats_within(self, lease: float) -> None:
         """How long a beat may take."""
@@ -100,12 +116,14 @@ class NodeLine:
             if self._kept is not None:
                 with suppress(Unavailable):
                     return self._beat_on(self._kept, beat)
-            self._kept = self._connected(self._beat_patience)
+            self._kept = self._connected()
             return self._beat_on(self._kept, beat)
 
-    def _beat_on(self, connection: http.client.HTTPConnection, beat: f.FollowerBeat) -> f.Right:
+    def _beat_on(self, connection: Connection, beat: f.FollowerBeat) -> f.Right:
         try:
-            return _decoded(self._read(connection, "POST", _path("beat"), beat), f.Right)
+            return _decoded(
+                self._read(connection, self._request("POST", _path("beat"), beat), self._beat_patience), f.Right
+            )
         except BaseException:
             connection.close()
             self._kept = None
@@ -118,7 +136,7 @@ class NodeLine:
     def hang_up(self) -> None:
         """End a beat that is under way, from any thread."""
         if (kept := self._kept) is not None:
-            _shut(kept)
+            kept.shutdown()
 
     def close(self) -> None:
         """Nothing more is asked."""
@@ -131,55 +149,38 @@ class NodeLine:
         """Done by the node; never tried twice."""
         return _decoded(self._ask("POST", _path("command"), command), f.Done)
 
-    def _ask(self, method: str, path: str, body: msgspec.Struct | None = None) -> bytes:
-        with closing(self._connected(self.patience)) as connection:
-            return self._read(connection, method, path, body)
+    def _ask(self, method: str, path: str, body: msgspec.Struct) -> bytes:
+        with closing(self._connected()) as connection:
+            return self._read(connection, self._request(method, path, body), self.patience)
 
-    def _read(
-        self, connection: http.client.HTTPConnection, method: str, path: str, body: msgspec.Struct | None
-    ) -> bytes:
+    def _read(self, connection: Connection, request: Request, seconds: float, largest: int = LARGEST_BODY) -> bytes:
         """The whole answer; a node that is killed may send half of it."""
-        response = self._sent(connection, method, path, body)
         try:
-            whole = response.read()
-        except (OSError, http.client.HTTPException) as error:
+            response = connection.exchange(request, seconds, largest)
+        except (OSError, ProtocolError) as error:
             raise self._lost(error) from None
-        if not whole:  # `http.client` accepts a head that was cut off
-            raise self._lost(ValueError("the answer ends in its head"))
-        return whole
+        if response.status != 200:
+            raise self._refused(response.status, response.body)
+        return response.body
 
-    def _connected(self, patience: float) -> http.client.HTTPConnection:
-        host, port = self.target.host, self.target.port
-        if self.trust is None:
-            made = http.client.HTTPConnection(host, port, timeout=CONNECT_SECONDS)
-        else:
-            made = http.client.HTTPSConnection(host, port, timeout=CONNECT_SECONDS, context=self.trust)
+    def _connected(self) -> Connection:
         try:
-            made.connect()
+            connection = Connection(self.target, self.trust, CONNECT_SECONDS)
         except ssl.SSLCertVerificationError as error:
             raise self._not_trusted(error) from None
         except OSError as error:
             raise self._lost(error) from None
-        made.sock.settimeout(patience)
-        return made
+        connection.idle_seconds = self.patience
+        return connection
+
+    def _request(self, method: str, path: str, body: msgspec.Struct | None = None) -> Request:
+        headers = {"Authorization": f"Bearer {self._node.token}", "Content-Type": "application/json"}
+        data = b"" if body is None else msgspec.json.encode(body)
+        return Request(method, self.target.path.rstrip("/") + path, headers, data)
 
     def _not_trusted(self, error: ssl.SSLCertVerificationError) -> Misconfigured:
         problem = f"The certificate of {self.url} is not trusted: {error.verify_message.rstrip('.')}."
         return Misconfigured(problem, hint="Give --node-ca-file the CA that has signed it, and the name that it has.")
-
-    def _sent(
-        self, connection: http.client.HTTPConnection, method: str, path: str, body: msgspec.Struct | None = None
-    ) -> http.client.HTTPResponse:
-        data = None if body is None else msgspec.json.encode(body)
-        headers = {"Authorization": f"Bearer {self._node.token}", "Content-Type": "application/json"}
-        try:
-            connection.request(method, self.target.path.rstrip("/") + path, data, headers)
-            response = connection.getresponse()
-            if response.status != 200:
-                raise self._refused(response.status, response.read())
-        except (OSError, http.client.HTTPException) as error:
-            raise self._lost(error) from None
-        return response
 
     def _lost(self, error: Exception) -> Unavailable:
         hint = "Does it speak https there?" if isinstance(error, ssl.SSLError) else "Is it up?"
@@ -197,12 +198,6 @@ class NodeLine:
         kind: Any = _ERRORS.get(status, Unavailable)
         error: DuenoticeError = kind(said.title, hint=said.hint)
         return error
-
-
-def _shut(connection: http.client.HTTPConnection) -> None:
-    """A thread that waits for it stops waiting."""
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(2)
 
 
 def _path(name: str, **query: object) -> str:

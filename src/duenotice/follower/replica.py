@@ -6,17 +6,15 @@ may be shown they change places, and the other catches up by the same `fold`.
 
 from collections.abc import Sequence
 
-from duenotice.domain.apply import fold
-from duenotice.domain.part import difference
-from duenotice.domain.snapshot import Snapshot, restore
+from duenotice.domain.apply import Touched, fold, touched
+from duenotice.domain.records import Record
+from duenotice.domain.snapshot import Snapshot, difference, restore
 from duenotice.domain.state import State
-from duenotice.domain.touched import Touched, touched
-from duenotice.domain.transitions import Record
 from duenotice.errors import Conflict
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
-from duenotice.wire import follow as f
+from duenotice.wire import replication as f
 
-Data = f.Written | f.Part | f.Passed
+Data = f.LogRecord | f.PartialSnapshot | f.Skipped
 
 
 class Replica:
@@ -33,9 +31,9 @@ class Replica:
         """Fold what was told; tells all that differs from what readers see."""
         for line in lines:
             match line:
-                case f.Written():
+                case f.LogRecord():
                     self._fold(RECORDS.unpack(Row(line.position, line.format, line.crc, bytes(line.record))))
-                case f.Part():
+                case f.PartialSnapshot():
                     row = Row(line.position, line.format, line.crc, bytes(line.snapshot))
                     self._ahead = restore(SNAPSHOTS.unpack(row))
             self.position = max(self.position, line.position)

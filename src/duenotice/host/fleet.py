@@ -12,7 +12,7 @@ from duenotice.host.guests import GuestDomain, is_ipv4
 from duenotice.host.notes import Note
 from duenotice.host.ports import DomainState
 from duenotice.host.rules import METADATA_ADDRESS, Plug
-from duenotice.wire.fleet_toml import is_name
+from duenotice.wire.fleet_file import is_name
 
 _REMOVED = ("preempt", "terminate")
 _HOST = "this host"

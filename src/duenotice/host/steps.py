@@ -142,7 +142,7 @@ def next_step(walk: Walk) -> Next:
         walk = walk._replace(refused=_ANOTHER)
     if walk.type is EventType.FREEZE and walk.moves and walk.there is not None:
         return _migrate(walk, walk.there)
-    return _WALKS[walk.type](walk)
+    return WALKS[walk.type](walk)
 
 
 def _freeze(walk: Walk) -> Next:
@@ -266,7 +266,7 @@ def _over(walk: Walk, what: str) -> Next:
     return Keep(walk.noted("done", what=what))
 
 
-_WALKS = {
+WALKS = {
     EventType.FREEZE: _freeze,
     EventType.REBOOT: _reboot,
     EventType.REDEPLOY: _redeploy,

@@ -2,6 +2,11 @@
 
 The leader claims. What a node has claimed it attends to its end, also when another leads by then or after a restart:
 only its driver knows what is already done. A new leader waits for that node's report as long as an attempt may take.
+
+While an old process of a node stands still, a new one may be started under the same name (N03). It has another data
+directory, because the old one's is in use, and so it does not have the notes of what the old one has begun. Nor may it
+run what the old one has only claimed: that one may begin it in the moment in which it wakes up. So a claim also names
+the directory, and the new process waits for what was claimed in another one, as it waits for another node.
 """
 
 from collections.abc import Callable
@@ -55,7 +60,10 @@ class OnlyNode:
 
 
 class NodeClaims:
-    """One of several nodes; `is_there` tells whether a node is a member now, `patience` how long one may be away."""
+    """One of several nodes; `is_there` tells whether a node is a member now, `patience` how long one may be away.
+
+    `directory` names where our driver has its notes; empty if it needs none.
+    """
 
     def __init__(
         self,
@@ -64,13 +72,14 @@ class NodeClaims:
         is_there: Callable[[str], bool],
         patience: float,
         now: Callable[[], float] = monotonic,
+        directory: str = "",
     ) -> None:
         self._engine, self._node, self._is_there = engine, node, is_there
-        self._patience, self._now = patience, now
+        self._patience, self._now, self._directory = patience, now, directory
         self._away_since: dict[str, float] = {}
 
     def attends(self, event: Event) -> bool:
-        """What we have claimed; if we lead, all."""
+        """What a process of our name has claimed; if we lead, all."""
         return self._engine.leads or event.claimed_by == self._node
 
     def leads(self) -> bool:
@@ -80,11 +89,12 @@ class NodeClaims:
     async def claim(self, event: Event, attempt: int, *, instead: bool = False) -> Claim:
         """Stored before the attempt begins."""
         holder = event.claimed_by
-        if holder == self._node:
+        if holder == self._node and event.claimed_in in ("", self._directory):
             return Claim.OURS
         if not holder or instead:
-            return await self._take(ClaimImpact(event.id, attempt, self._node, holder))
-        if self._is_there(holder):
+            return await self._take(ClaimImpact(event.id, attempt, self._node, holder, self._directory))
+        # The member of our name is ourselves: another process of that name is replaced (N03).
+        if holder != self._node and self._is_there(holder):
             self._away_since.pop(holder, None)
             return Claim.THEIRS
         away = self._now() - self._away_since.setdefault(holder, self._now())

@@ -19,9 +19,9 @@ from duenotice.errors import Unavailable
 from duenotice.impact import wrapper
 from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 from duenotice.impact.spool import CommandEnded, Lost, NotBegun, Running, Spool, open_process
-from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.api_versions import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator import from_domain
-from duenotice.wire.times import format_iso
+from duenotice.wire.spans import format_iso
 
 _OURS = "DUENOTICE_"
 _LONGEST_VALUE = 100_000
@@ -59,6 +59,10 @@ class CommandDriver:
                 return AttemptOutcome(self._lost, reason)
             case NotBegun():
                 raise Unavailable("The command could not be begun.", hint=f"Is {place.parent} writable?")
+
+    def directory(self) -> str:
+        """The notes are in the spool."""
+        return self._spool.name()
 
     def lost(self, node: str) -> AttemptOutcome:
         """Only that node has the notes."""

@@ -13,7 +13,7 @@ import structlog
 
 from duenotice.backoff import Backoff
 from duenotice.clock import micros
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.commands import AcceptImpact, Command, ReportAttempt, ReportImpact
 from duenotice.domain.event import Event
 from duenotice.engine.engine import Engine

@@ -43,6 +43,9 @@ class Driver(Protocol):
         cancellation, after which the attempt may go on without us.
         """
 
+    def directory(self) -> str:
+        """Names the directory with the notes of what was begun here. Empty: who makes an attempt needs no notes."""
+
     def lost(self, node: str) -> AttemptOutcome | None:
         """Another node had begun an attempt, and is gone: how that counts.
 

@@ -55,6 +55,10 @@ class LibvirtDriver:
                 raise end
         return _together([end for end in ends if isinstance(end, AttemptOutcome)])
 
+    def directory(self) -> str:
+        """Nothing is noted here."""
+        return ""
+
     def lost(self, node: str) -> AttemptOutcome | None:
         """Anybody may go on: libvirt has the notes."""
         return None

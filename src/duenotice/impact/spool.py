@@ -2,19 +2,21 @@
 
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 import msgspec
 
 from duenotice.domain.event import Event
 from duenotice.errors import Misconfigured
-from duenotice.files import make_directory
 from duenotice.impact.wrapper import BEGUN, EXIT, boot_id, start_time
+from duenotice.system import SecretFile, make_directory
 
-_NAME = re.compile(r"(?P<event>[^.]+)\.(?P<attempt>\d+)\..*")
+NAME = "directory.name"
+_NOTE = re.compile(r"(?P<event>[^.]+)\.(?P<attempt>\d+)\..*")
 
 
 class NotBegun(NamedTuple):
@@ -56,6 +58,11 @@ class Spool:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
+    def name(self) -> str:
+        """Tells this directory from others, also from one that another process of the same node uses (N12)."""
+        with self._made():
+            return SecretFile(self.directory / NAME).change(lambda found: found or str(uuid4()))
+
     def place(self, event_id: str, attempt: int) -> Path:
         """Where the notes of an attempt are, without their suffix."""
         return self.directory / f"{event_id}.{attempt}"
@@ -80,12 +87,18 @@ class Spool:
 
     def sweep(self, live: Mapping[str, Event]) -> None:
         """Make the directory, and remove notes that are no longer needed."""
-        try:
-            make_directory(self.directory)
+        with self._made():
             for path in list(self.directory.iterdir()):
-                name = _NAME.fullmatch(path.name)
+                name = _NOTE.fullmatch(path.name)
                 if name is not None and not _is_wanted(name, live):
                     path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _made(self) -> Iterator[None]:
+        """The directory is there, and what goes wrong in it is a mistake in the settings."""
+        try:
+            make_directory(self.directory)
+            yield
         except OSError as error:
             raise Misconfigured(
                 f"Commands cannot leave notes in {self.directory}: {error.strerror}.", hint="Make it writable for us."

@@ -12,7 +12,7 @@ import msgspec
 from duenotice import __version__
 from duenotice.domain.event import Event
 from duenotice.errors import Unavailable
-from duenotice.http_call import HttpAnswer, call
+from duenotice.http.fetch import HttpAnswer, fetch
 from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 from duenotice.wire.operator import from_domain
 
@@ -53,6 +53,10 @@ class WebhookDriver:
         except Unavailable as error:
             return AttemptOutcome(AttemptEnd.FAILED, f"No answer: {error.message}"[:OUTPUT_KEPT])
 
+    def directory(self) -> str:
+        """Nothing is noted here."""
+        return ""
+
     def lost(self, node: str) -> None:
         """The receiver knows by the key of the event what it has done."""
 
@@ -66,7 +70,7 @@ class WebhookDriver:
         """Nothing is open here."""
 
     async def _ask(self, body: bytes, headers: dict[str, str]) -> HttpAnswer:
-        return await call(
+        return await fetch(
             self._receiver.url,
             method="POST",
             body=body,

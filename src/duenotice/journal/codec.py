@@ -1,33 +1,28 @@
 """How records and snapshots become rows and back: JSON a person can read, a format number, a checksum.
 
-Stored rows stay readable for ever. If you change the stored shape, even by a field with a default, add an upcaster.
-That makes a new format number, and an older duenotice then refuses the row instead of losing the field.
+If you change the stored shape, even by a field with a default, it is a new format with the next number: an older
+duenotice then refuses the row instead of losing the field. Nothing is released yet, so older formats are refused too:
+from the first release on `oldest` stays, and rows stay readable for ever.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 import msgspec
 from msgspec import structs
 
+from duenotice.domain.records import Record
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record
 from duenotice.errors import Damaged, Misconfigured
-from duenotice.journal.answers import answer_in_bytes
-from duenotice.journal.away import record_with_homes, snapshot_with_homes
-from duenotice.journal.seconds import record_in_micros, snapshot_in_micros
 
-Plain = dict[str, Any]
-Upcaster = Callable[[Plain], Plain]
 T = TypeVar("T", bound=Record | Snapshot)
 
 _PIECE = 5000
 """Values encoded in one call: encoding stops all other threads, and so delays VMs that ask (S26)."""
 
 _encode = msgspec.json.Encoder().encode
-_decode_plain = msgspec.json.Decoder(Plain).decode
 
 
 class Row(NamedTuple):
@@ -90,13 +85,11 @@ def _pieces_of(field: object) -> Iterator[bytes]:
 
 
 class Codec(Generic[T]):
-    """Writes the newest format and reads all formats; the upcaster at index 0 turns format 1 into 2, and so on."""
+    """Writes one format, and reads all since the oldest: those lack only fields that have a default now."""
 
-    def __init__(
-        self, kind: type[T], upcasters: Sequence[Upcaster] = (), encode: Callable[[T], bytes] = _encode
-    ) -> None:
-        self.format = 1 + len(upcasters)
-        self._upcasters = upcasters
+    def __init__(self, kind: type[T], format: int, oldest: int, encode: Callable[[T], bytes] = _encode) -> None:
+        self.format = format
+        self._oldest = oldest
         self._kind = kind
         self._encode = encode
         self._decode = msgspec.json.Decoder(kind).decode
@@ -107,12 +100,12 @@ class Codec(Generic[T]):
         return Row(value.position, self.format, checksum(value.position, self.format, payload), payload)
 
     def unpack(self, row: Row) -> T:
-        """The value that was stored; `Damaged`, or `Misconfigured` when a newer duenotice wrote it."""
-        # The checksum comes first: it tells a newer format from a flipped bit in the format number.
+        """The value that was stored; `Damaged`, or `Misconfigured` when another duenotice wrote it."""
+        # The checksum comes first: it tells another format from a flipped bit in the format number.
         if not _is_sound(row):
             raise Damaged(f"{self._named(row)} does not match its checksum")
-        if row.format > self.format:
-            raise self._too_new(row)
+        if not self._oldest <= row.format <= self.format:
+            raise self._of_another(row)
         value = self._read(row)
         if value.position != row.position:
             raise Damaged(f"{self._named(row)} says it is at position {value.position}")
@@ -120,45 +113,23 @@ class Codec(Generic[T]):
 
     def _read(self, row: Row) -> T:
         try:
-            return self._decode(row.payload) if row.format == self.format else self._upcast(row)
-        except (msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError) as error:
+            return self._decode(row.payload)
+        except msgspec.MsgspecError as error:
             raise Damaged(f"{self._named(row)} cannot be decoded: {error}") from error
 
-    def _upcast(self, row: Row) -> T:
-        plain = _decode_plain(row.payload)
-        for upcaster in self._upcasters[row.format - 1 :]:
-            plain = upcaster(plain)
-        return msgspec.convert(plain, self._kind)
-
-    def _too_new(self, row: Row) -> Misconfigured:
-        known = f"format {row.format}, this one knows {self.format}"
+    def _of_another(self, row: Row) -> Misconfigured:
+        known = f"(format {row.format}, this one knows {self.format})"
+        if row.format > self.format:
+            hint = "Upgrade duenotice, or restore a backup made by this version."
+            return Misconfigured(f"{self._named(row)} was written by a newer duenotice {known}", hint=hint)
+        hint = "No released version wrote it. Begin with an empty data directory, or go on with the version that did."
         return Misconfigured(
-            f"{self._named(row)} was written by a newer duenotice ({known})",
-            hint="Upgrade duenotice, or restore a backup made by this version.",
+            f"{self._named(row)} was written by a duenotice before the first release {known}", hint=hint
         )
 
     def _named(self, row: Row) -> str:
         return f"{self._kind.__name__.lower()} {row.position}"
 
 
-def _same(plain: Plain) -> Plain:
-    """The next format has more kinds of transitions and more fields with defaults, and nothing else is new."""
-    return plain
-
-
-# Format 1 was written on the way to the first release, 2 had steady time in seconds, as floats; in records of format 3
-# the answer to a request was not yet opaque; in records of format 4 and snapshots of format 3 owners had no policy, and
-# in the formats after these there were no subscriptions, and no claims of impacts; then plans had no window; then
-# answers were kept by the time of day; then nobody knew from which drained host a VM is away, and what drivers did;
-# then that host was a field of each VM; then nobody was signed in, steady time stood only where something started or
-# was answered, and nobody knew what the fleet file of each node had said; then all of a placement group were told,
-# plans knew neither consent nor fault domains, and nobody acknowledged what had failed.
-RECORDS = Codec(
-    Record,
-    [_same, record_in_micros, answer_in_bytes, _same, _same, _same, _same, _same, record_with_homes, _same, _same],
-)
-SNAPSHOTS = Codec(
-    Snapshot,
-    [_same, snapshot_in_micros, _same, _same, _same, _same, _same, snapshot_with_homes, _same, _same],
-    encode_in_pieces,
-)
+RECORDS = Codec(Record, 13, oldest=13)
+SNAPSHOTS = Codec(Snapshot, 12, oldest=12, encode=encode_in_pieces)

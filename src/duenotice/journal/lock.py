@@ -15,8 +15,8 @@ from pathlib import Path
 
 from duenotice.clock import Alive
 from duenotice.errors import Conflict, Misconfigured
-from duenotice.files import make_directory
 from duenotice.journal.codec import Mark
+from duenotice.system import make_directory
 
 _HOLDER = b"process %010d\n"
 _REACHED = b"journal.db has reached position %020d\n"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from duenotice.clock import Alive
+from duenotice.domain.records import Record
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
 from duenotice.journal.positions import refuse_unless_next, refuse_unless_reached
 from duenotice.wire.operator.from_domain import event_id_of

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from duenotice.engine.members import (
     Appended,
     Applied,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from duenotice.errors import Conflict, InvariantBroken
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import structlog
 
 from duenotice.clock import Alive, monotonic
+from duenotice.domain.records import Record
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record
 from duenotice.engine.fenced_journal import FoundCopy
 from duenotice.engine.members import Deposed
 from duenotice.errors import Damaged, InvariantBroken, Rewound
@@ -25,7 +25,7 @@ KEPT_SNAPSHOTS = 2
 SNAPSHOT_ENOUGH = 600.0
 """Seconds to store or read a snapshot: that of a million VMs is large."""
 
-_HEAD = """SELECT position, shown, alive_boot, alive_steady, origin = duenotice.origin(),
+_HEAD = """SELECT position, shown, origin = duenotice.origin(),
     extract(epoch FROM clock_timestamp() - timestamptz '2020-01-01 00:00:00+00')::float8 FROM duenotice.head"""
 _POSITION = "SELECT position FROM duenotice.head"
 _CHECKSUM = "SELECT crc FROM duenotice.records WHERE position = %s"
@@ -56,7 +56,7 @@ _log = structlog.get_logger()
 class PostgresJournal:
     """The records and snapshots of a database, as one life of a node writes them under its epoch; all may read.
 
-    `LoneJournal` opens it for one node, which leads; a journal that does not lead refuses to write.
+    A life that does not lead is refused when it writes.
     """
 
     blocking = True
@@ -80,22 +80,27 @@ class PostgresJournal:
 
     def _look_around(self, known: Known) -> None:
         """Is this the journal that we left? If not, VMs may have seen more than it knows (S3)."""
-        position, shown, boot, steady, is_here = self._head()
+        position, shown, is_here = self._head()
         self._reached, self.found = position, FoundCopy(position, known.floor)
         self._members.is_copy = position > 0 and not (is_here and self._has(known.position, known.crc))
         self.seen = min(position, max(shown, known.seen))
-        self.alive = known.alive or (Alive(boot, steady) if boot else None)
+        self.alive = known.alive
 
     def look_again(self) -> None:
         """We lead from now on: if this is another server, or another timeline, nobody knows what it has lost (N14)."""
-        position, _, _, _, is_here = self._head()
+        position, _, is_here = self._head()
         if position > 0 and not is_here:
             self.found, self._members.is_copy = FoundCopy(position, self._notes.known.floor), True
 
-    def _head(self) -> tuple[int, int, str, int, bool]:
-        found = row_of(self._line.name, tuple[int, int, str, int, bool, float], self._line.ask(_HEAD), "head")
+    def _head(self) -> tuple[int, int, bool]:
+        found = row_of(self._line.name, tuple[int, int, bool, float], self._line.ask(_HEAD), "head")
         self._servers_time = found[-1], monotonic()
         return found[:-1]
+
+    @property
+    def name(self) -> str:
+        """The database, as people are told of it: without its password."""
+        return self._line.name
 
     def seconds_since_2020(self) -> int:
         """By the clock of the server, as it was when we looked last, and by the time that has passed here since."""
@@ -118,13 +123,13 @@ class PostgresJournal:
             self._members.is_copy = False  # another node has done it, and knew how far they were lifted before
 
     def note_seen(self, position: int) -> None:
-        """Remember how far readers have seen; the database is told later."""
+        """Remember how far readers have seen; the database knows it from `show`."""
         self.seen = position
         if not self.restored:
             self._notes.note(seen=position)
 
     def note_alive(self, alive: Alive) -> None:
-        """Remember that VMs can be answered now; the database is told later."""
+        """Remember that VMs can be answered now; the database has the steady time of the leader's last beat."""
         self.alive = alive
         if not self.restored:
             self._notes.note(alive=alive)

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from duenotice.clock import Alive
-from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.engine.members import Deposed, Head, Member, News, NotMember, Replaced, Sight
 from duenotice.errors import DuenoticeError, Rewound, Unavailable
 from duenotice.journal.codec import RECORDS, Row
@@ -164,10 +163,6 @@ class PostgresMembers:
     def leave(self, life: str) -> None:
         """Be forgotten."""
         self._call(_yes_or_no, "leave", life)
-
-    def note(self, life: str, epoch: int, shown: int, alive: Alive) -> None:
-        """What a leader that is alone knows: how far readers have seen, and until when they could be answered."""
-        self._call(_yes_or_no, "note", life, epoch, shown, alive.boot_id, alive.steady)
 
     def listen(self, hear: Callable[[News], None]) -> Callable[[], None]:
         """Tell all news from now on, in a thread with a connection of its own, until what is returned is called."""

@@ -1,7 +1,7 @@
-"""The tables in PostgreSQL: made, brought up to date and checked; they are all in the schema `duenotice` (N16).
+"""The tables in PostgreSQL: made and checked; they are all in the schema `duenotice` (N16).
 
-A new version only adds (expand), so that nodes of the version before go on with the same tables. What nobody uses any
-more goes one version later (contract), which raises `readable_from`.
+From the first release on a new version only adds (expand), so that nodes of the version before go on with the same
+tables. What is not used any more goes one version later (contract), which raises `readable_from`.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,15 @@ READABLE_FROM = 3
 _TABLES = {
     "about": "one boolean, version integer, readable_from integer, cluster text",
     "head": "one boolean, position bigint, shown bigint, epoch bigint, leader text, steady bigint, turn bigint, "
-    "alive_boot text, alive_steady bigint, origin text",
+    "hold bigint, origin text",
     "records": "position bigint, epoch bigint, format integer, crc bigint, payload text, event bytea",
     "snapshots": "position bigint, format integer, crc bigint, payload text",
-    "nodes": "life text, number bigint, node text, url text, version text, beat bigint, hidden bigint, "
+    "nodes": "life text, number bigint, node text, url text, version text, beat bigint, applied bigint, hidden bigint, "
     "joined boolean, replaced boolean",
     "polls": "scope text, steady bigint",
     "signing_keys": "one boolean, keys text",
 }
 """What we need of each table; a newer version may have more."""
-_SINCE = {"signing_keys": 2}
-"""The version that has made a table, if it was not the first."""
-
 _COLUMNS = """SELECT c.relname, a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
     WHERE n.nspname = 'duenotice' AND c.relkind IN ('r', 'p', 'f') AND a.attnum > 0 AND NOT a.attisdropped"""
@@ -55,7 +52,7 @@ def about(line: Line) -> About:
 
 
 def migrate(line: Line) -> tuple[About, About]:
-    """Make the tables, or bring them up to date; what was there before, and what is there now. All or nothing."""
+    """Make the tables if there are none; what was there before, and what is there now. All or nothing."""
     before = about(line)
     if before.version >= VERSION:
         return before, before
@@ -63,7 +60,7 @@ def migrate(line: Line) -> tuple[About, About]:
 
 
 def prepared(url: str, refuse: Callable[[str, str], None] = lambda _cluster, _where: None) -> About:
-    """The tables of a database, made or brought up to date before.
+    """The tables of a database, made before if there were none.
 
     Before that `refuse` gets to know which journal is there, or "", and where; it may raise.
     """
@@ -78,8 +75,8 @@ def prepared(url: str, refuse: Callable[[str, str], None] = lambda _cluster, _wh
 def _migrated(db: "psycopg.Connection[tuple[Any, ...]]") -> tuple[About, About]:
     db.execute(_ONE_AT_A_TIME)
     before = _checked(db)  # another node may have done it while we waited
-    for version in range(before.version + 1, VERSION + 1):
-        db.execute(files(__package__).joinpath(f"postgres_tables_{version}.sql").read_bytes())
+    if not before.version:
+        db.execute(files(__package__).joinpath("postgres_tables.sql").read_bytes())
     return before, _checked(db)
 
 
@@ -103,12 +100,17 @@ def _checked(db: "psycopg.Connection[tuple[Any, ...]]") -> About:
             hint="Restore all of it, then start again.",
         )
     found = About._make(rows[0])
-    _refuse_too_new(found)
-    _refuse_changed(columns, found.version)
+    _refuse_other_version(found)
+    _refuse_changed(columns)
     return found
 
 
-def _refuse_too_new(found: About) -> None:
+def _refuse_other_version(found: About) -> None:
+    if found.version < VERSION:
+        raise Misconfigured(
+            f"The tables were made before the first release (version {found.version}, this one knows {VERSION}).",
+            hint="Name a new database, or go on with the duenotice that made them.",
+        )
     if found.readable_from > VERSION:
         raise Misconfigured(
             f"The tables were made by a newer duenotice (version {found.version}, this one knows {VERSION}).",
@@ -116,10 +118,8 @@ def _refuse_too_new(found: About) -> None:
         )
 
 
-def _refuse_changed(columns: dict[str, set[str]], version: int) -> None:
+def _refuse_changed(columns: dict[str, set[str]]) -> None:
     for table, wanted in _TABLES.items():
-        if _SINCE.get(table, 1) > version:
-            continue
         if missing := set(wanted.split(", ")) - columns.get(table, set()):
             lacks = ", ".join(sorted(missing))
             raise Misconfigured(

@@ -9,8 +9,8 @@ import apsw
 import structlog
 
 from duenotice.clock import Alive
+from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import IncarnationsLifted, Record
 from duenotice.errors import Damaged, Unavailable
 from duenotice.journal import sqlite_events
 from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row, mark_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 
 from duenotice.errors import Damaged, Misconfigured
-from duenotice.journal.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, SCHEMAS
+from duenotice.journal.sqlite_file import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
 
 HEADER_SIZE = 100
 CHECK_ALL_BELOW = 64 * 2**20
@@ -38,8 +38,13 @@ def check_identity(connection: apsw.Connection) -> None:
             f"written by a newer duenotice (schema {version}, this one knows {SCHEMA_VERSION})",
             hint="Upgrade duenotice, or restore a backup made by this version.",
         )
+    if 0 < version < SCHEMA_VERSION:
+        raise Misconfigured(
+            f"written before the first release (schema {version}, this one knows {SCHEMA_VERSION})",
+            hint="Begin with an empty data directory, or go on with the duenotice that wrote it.",
+        )
     stored = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema")}
-    if version not in SCHEMAS or not stored.issuperset(SCHEMAS[version]):
+    if not stored.issuperset(SCHEMA):
         raise Damaged("its tables are not the ones that duenotice made")
 
 
@@ -62,9 +67,8 @@ def newest_position(connection: apsw.Connection) -> int:
 
 
 def _stood_for(connection: apsw.Connection) -> int:
-    """Up to which position something else in the file says that there are records: a snapshot; of old, the head."""
-    keeper = "head" if connection.pragma("user_version") < SCHEMA_VERSION else "snapshots"
-    return row_of(connection, f"SELECT coalesce(max(position), 0) FROM {keeper}")[0]
+    """Up to which position a snapshot says that there are records."""
+    return row_of(connection, "SELECT coalesce(max(position), 0) FROM snapshots")[0]
 
 
 def _check_every_page(connection: apsw.Connection) -> None:

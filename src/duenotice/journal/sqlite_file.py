@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 
 from duenotice.errors import Damaged, Misconfigured
-from duenotice.files import sync_directory
 from duenotice.journal.sqlite_errors import told_plainly
+from duenotice.system import sync_directory
 
 APPLICATION_ID = 0x44554E4F  # «DUNO», so that `file` and SQLite can tell our files from others
 SCHEMA_VERSION = 3
@@ -19,7 +19,7 @@ LOG_SIZE_KEPT = 16 * 2**20
 """The write-ahead log gets its full size at first and is reused: a sync is twice as fast if the file does not grow."""
 
 # What people and queries ask for is computed from the payload: the truth is stored once, under its checksum.
-RECORDS_SCHEMA = (
+SCHEMA = (
     """CREATE TABLE records (
     position INTEGER PRIMARY KEY,
     format INTEGER NOT NULL,
@@ -35,21 +35,10 @@ RECORDS_SCHEMA = (
     crc INTEGER NOT NULL,
     payload TEXT NOT NULL
 ) STRICT""",
-)
-# Until version 2: the newest position once more. A page more in every commit, and a third of its time; what it told is
-# told by the lock file and by snapshots, see `sqlite_checks`.
-HEAD_SCHEMA = ("CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), position INTEGER NOT NULL) STRICT",)
-# Which records are about which event, and up to which position that is known; see `sqlite_events`.
-EVENTS_SCHEMA = (
+    # Which records are about which event, and up to which position that is known; see `sqlite_events`.
     "CREATE TABLE events (id TEXT, position INTEGER, PRIMARY KEY (id, position)) STRICT, WITHOUT ROWID",
     "CREATE TABLE indexed (id INTEGER PRIMARY KEY CHECK (id = 1), position INTEGER NOT NULL) STRICT",
 )
-SCHEMAS = {
-    1: RECORDS_SCHEMA + HEAD_SCHEMA,
-    2: RECORDS_SCHEMA + HEAD_SCHEMA + EVENTS_SCHEMA,
-    3: RECORDS_SCHEMA + EVENTS_SCHEMA,
-}
-"""The tables of each version."""
 
 
 def find_or_create(directory: Path, existed: bool) -> Path:
@@ -91,28 +80,12 @@ def _write_schema(path: Path) -> None:
     connection = apsw.Connection(os.fspath(path))
     try:
         connection.pragma("application_id", APPLICATION_ID)
-        connection.execute(";".join(RECORDS_SCHEMA))
-        _add_events(connection)
+        connection.execute(";".join(SCHEMA))
+        connection.execute("INSERT INTO indexed VALUES (1, 0)")
         connection.pragma("user_version", SCHEMA_VERSION)
         connection.pragma("journal_mode", "wal")
     finally:
         connection.close()
-
-
-def upgrade(connection: apsw.Connection) -> None:
-    """Bring the tables of an older version up to ours, all or nothing."""
-    version = connection.pragma("user_version")
-    if version < SCHEMA_VERSION:
-        with connection:
-            if version < 2:
-                _add_events(connection)
-            connection.execute("DROP TABLE head")
-            connection.pragma("user_version", SCHEMA_VERSION)
-
-
-def _add_events(connection: apsw.Connection) -> None:
-    connection.execute(";".join(EVENTS_SCHEMA))
-    connection.execute("INSERT INTO indexed VALUES (1, 0)")
 
 
 def connect(path: Path) -> apsw.Connection:

@@ -17,7 +17,7 @@ from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.open_files import OpenFiles
 from duenotice.journal.sqlite_checks import check_contents, check_header, check_identity, newest_position
 from duenotice.journal.sqlite_errors import told_plainly
-from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable, upgrade
+from duenotice.journal.sqlite_file import connect, find_or_create, grow_log, make_writable
 
 _MARK_AT = "SELECT position, crc FROM records WHERE position = ?"
 
@@ -47,7 +47,6 @@ class Store:
         check_identity(self._writer)
         check_contents(self._writer, self._lock.reached or 0, self.path.stat().st_size)
         make_writable(self._writer)
-        upgrade(self._writer)
         self._writer.set_wal_hook(self._log_grew)
         self._reader = connect(self.path)
         undo.callback(self._reader.close)

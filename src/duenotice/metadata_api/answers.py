@@ -25,8 +25,8 @@ from duenotice.metadata_api.responses import (
     not_modified,
     with_body,
 )
-from duenotice.wire.instance_json import INSTANCE_VERSIONS, as_json, as_text, describe, find
-from duenotice.wire.start_requests_json import decode_start_requests
+from duenotice.wire.documents import decode_start_requests
+from duenotice.wire.instance import INSTANCE_VERSIONS, as_json, as_text, describe, find
 
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
 _LEAF_NEEDS_TEXT = error(400, "Bad request. A single value is answered only as text. Add format=text to the query.")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from duenotice.clock import micros
-from duenotice.domain.document import Document
+from duenotice.domain.state import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Hold, Later, Outcome

@@ -4,7 +4,7 @@ import re
 from urllib.parse import unquote
 
 from duenotice.errors import Malformed
-from duenotice.wire.duration import parse_duration
+from duenotice.wire.spans import parse_duration
 
 MAX_WAIT = 300.0
 """Seconds; a longer wait is cut to this."""

@@ -10,15 +10,15 @@ from uuid import uuid4
 
 import msgspec
 
-from duenotice.domain.document import Document
+from duenotice.domain.state import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, Malformed, Refused, Unavailable
 from duenotice.metadata_api.request_body import BodyTooLarge
 from duenotice.metadata_api.request_head import UnmetExpectation
 from duenotice.metadata_api.request_reader import HeadTooLarge
 from duenotice.wire.api_versions import ApiVersion
-from duenotice.wire.document_json import encode_document
-from duenotice.wire.times import format_rfc1123
+from duenotice.wire.documents import encode_document
+from duenotice.wire.spans import format_rfc1123
 
 CLOSE = b"\r\nConnection: close"
 KEEP_ALIVE = b"\r\nConnection: keep-alive"

@@ -9,7 +9,7 @@ from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, P
 from duenotice.metadata_api.request_head import RequestHead
 from duenotice.metadata_api.responses import Answer, error, json
 from duenotice.wire.api_versions import API_VERSIONS, EVERY_VERSION, ApiVersion, versions_of
-from duenotice.wire.instance_json import ANSWERED_VERSIONS, INSTANCE_VERSIONS
+from duenotice.wire.instance import ANSWERED_VERSIONS, INSTANCE_VERSIONS
 
 _RELAYED = ("x-forwarded-for", "forwarded", "x-real-ip", "via", "origin")
 _FETCH = "sec-fetch-"

@@ -8,7 +8,6 @@ stored, such as a secret, is not kept either.
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -18,15 +17,14 @@ from starlette.responses import Response
 from duenotice import errors
 from duenotice.clock import Instant, micros_of
 from duenotice.domain import commands as c
-from duenotice.domain.kept_answers import KEPT
-from duenotice.domain.state import State
-from duenotice.domain.transitions import EventRaised, RequestAnswered
+from duenotice.domain.records import EventRaised, RequestAnswered
+from duenotice.domain.state import ANSWERS_KEPT, State
 from duenotice.engine.engine import Engine, Receipt, Records
 from duenotice.errors import InvariantBroken, Malformed, Refused
 from duenotice.operator_api.calls import KEY, Room, actor_of
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
-from duenotice.wire.stored_answer import StoredAnswer, unpacked
+from duenotice.wire.operator.service import StoredAnswer, unpacked
 
 JSON = "application/json"
 RAISED = {201: o.Raised, 200: o.Raised}
@@ -94,10 +92,7 @@ class Keyed(NamedTuple):
     """A request with a key: the digest of the key and whose it is, and the digest of what is asked for."""
 
     key: str = ""
-    fingerprint: str = ""
-    old_key: str = ""
-    """The key as an older duenotice made it, from the token's name; and since when this token has that name."""
-    since: datetime = datetime.max.replace(tzinfo=UTC)
+    request_digest: str = ""
 
 
 class Resource:
@@ -129,8 +124,10 @@ class Resource:
                 gone.append(error)
                 return None
             made.append(StoredAnswer(reply.status, encode(reply.body).decode(), reply.location))
-            until, answer = now.after(micros_of(KEPT)), made[0].packed()
-            return RequestAnswered(asked.key, asked.fingerprint, until.at, answer, until.steady) if asked.key else None
+            until, answer = now.after(micros_of(ANSWERS_KEPT)), made[0].packed()
+            return (
+                RequestAnswered(asked.key, asked.request_digest, until.at, answer, until.steady) if asked.key else None
+            )
 
         await self._engine.submit(command, actor_of(request), Receipt(asked.key, write))
         if gone:
@@ -178,7 +175,7 @@ class KeptAnswers:
         under_way = self._under_way.get(asked.key)
         if under_way is None:
             return await self._first(asked, do)
-        _refuse_another(asked, under_way.asked.fingerprint)
+        _refuse_another(asked, under_way.asked.request_digest)
         return _again(await asyncio.shield(under_way.answer))
 
     async def _first(self, asked: Keyed, do: Callable[[], Awaitable[Response]]) -> Response:
@@ -197,16 +194,11 @@ class KeptAnswers:
         return response
 
     async def _kept(self, asked: Keyed) -> Response | None:
-        known = await self._answered(asked.key) or await self._answered_before(asked)
+        known = await self._answered(asked.key)
         if known is None:
             return None
-        _refuse_another(asked, known.fingerprint)
+        _refuse_another(asked, known.request_digest)
         return _again(response_of(unpacked(known.answer)))
-
-    async def _answered_before(self, asked: Keyed) -> RequestAnswered | None:
-        """What an older duenotice answered to this token; answers to an earlier token of the same name do not count."""
-        known = await self._answered(asked.old_key)
-        return known if known is not None and known.until - KEPT >= asked.since else None
 
 
 def response_of(answer: StoredAnswer) -> Response:
@@ -233,13 +225,12 @@ def _asked(request: Request) -> Keyed:
     asked = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode())
     asked.update(request.state.body)
     # The token's id, not its name: a new token with an old name must not get the answers of the old token.
-    token, fingerprint = request.state.token, asked.hexdigest()
-    key, old_key = (_digest(f"{bound_to}\n{text}".encode()) for bound_to in (token.id, request.state.actor))
-    return Keyed(key, fingerprint, old_key, token.created_at)
+    key = hashlib.sha256(f"{request.state.token.id}\n{text}".encode()).hexdigest()
+    return Keyed(key, asked.hexdigest())
 
 
-def _refuse_another(asked: Keyed, fingerprint: str) -> None:
-    if asked.fingerprint != fingerprint:
+def _refuse_another(asked: Keyed, request_digest: str) -> None:
+    if asked.request_digest != request_digest:
         raise Refused("This Idempotency-Key was used for another request.", hint="Use a new key for each request.")
 
 
@@ -247,7 +238,3 @@ def _again(response: Response) -> Response:
     copy = Response(response.body, response.status_code, dict(response.headers))
     copy.headers["Idempotent-Replayed"] = "true"
     return copy
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -13,19 +13,18 @@ from starlette.responses import Response
 from duenotice.clock import Instant, later
 from duenotice.domain.failure import Failure
 from duenotice.domain.fleet import Condition
-from duenotice.domain.maintenance import Status, Step, StepStatus
-from duenotice.domain.preview import outlook
-from duenotice.domain.progress import Progress
+from duenotice.domain.plan import PlanProgress, Status, Step, StepStatus
+from duenotice.domain.rules.maintenance import reason_of
+from duenotice.domain.rules.preview import outlook
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
-from duenotice.domain.windowed import reason_of
 from duenotice.engine.engine import Engine
 from duenotice.errors import Unavailable
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import Call
 from duenotice.operator_api.counting import KnownNumbers
 from duenotice.wire import operator as o
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.api_versions import TYPE_NAMES
 from duenotice.wire.operator.from_domain import by_status, whole_second
 
 MOST_PLANS = 10
@@ -131,9 +130,9 @@ def _seen(state: State, *, numbers: KnownNumbers) -> tuple[o.Attention, dict[str
     return attention, signs
 
 
-def _sign(state: State, progress: Progress) -> Sign | None:
+def _sign(state: State, progress: PlanProgress) -> Sign | None:
     """None when the plan is too large to look ahead, or nothing comes by itself."""
-    if progress.plan.status is not Status.RUNNING or progress.waiting + progress.under_way > MOST_FORESEEN:
+    if progress.plan.status is not Status.RUNNING or progress.waiting + progress.running_count > MOST_FORESEEN:
         return None
     left = [step for step in progress.steps if step.status in (StepStatus.WAITING, StepStatus.UNDER_WAY)]
     if sum(len(step.resources) for step in left) > MOST_FORESEEN_VMS:
@@ -144,7 +143,7 @@ def _sign(state: State, progress: Progress) -> Sign | None:
     return progress.plan, left, [state.enabled(scope) for scope in scopes], events, vms
 
 
-def _urgency(progress: Progress) -> int:
+def _urgency(progress: PlanProgress) -> int:
     """Failed plans first, then those that wait for somebody, then those that run."""
     return (Status.FAILED, Status.PAUSED).index(status) if (status := progress.plan.status) in _STOPPED else 2
 
@@ -152,9 +151,9 @@ def _urgency(progress: Progress) -> int:
 _STOPPED = frozenset({Status.FAILED, Status.PAUSED})
 
 
-def _plan(state: State, progress: Progress) -> o.PlanGlance:
+def _plan(state: State, progress: PlanProgress) -> o.PlanGlance:
     plan, tally = progress.plan, progress.tally()
-    hit = islice(progress.being_hit(), MOST_STEPS)
+    hit = islice(progress.running(), MOST_STEPS)
     return o.PlanGlance(
         id=plan.id,
         type=TYPE_NAMES[plan.type],
@@ -162,7 +161,7 @@ def _plan(state: State, progress: Progress) -> o.PlanGlance:
         status=plan.status.value,
         reason=reason_of(plan, tally),
         description=plan.description,
-        lanes=tally.lanes,
+        groups=tally.groups,
         progress=by_status(tally.steps),
         steps=sum(tally.steps),
         under_way=tuple(_glance(step, _start(state, step)) for _, step in hit),
@@ -173,7 +172,7 @@ def _plan(state: State, progress: Progress) -> o.PlanGlance:
 
 
 def _glance(step: Step, at: datetime | None) -> o.StepGlance:
-    return o.StepGlance(step.lane, step.turn, len(step.resources), None if at is None else whole_second(at))
+    return o.StepGlance(step.group, step.domain, len(step.resources), None if at is None else whole_second(at))
 
 
 def _start(state: State, step: Step) -> datetime | None:

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.bounds import PAGE_BYTES
+from duenotice.domain.records import Record
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, LookAt, Malformed, NotFound
 from duenotice.operator_api.answers import JSON, Resource, encode
@@ -21,9 +21,9 @@ from duenotice.operator_api.feed import Feed, FeedResponse
 from duenotice.operator_api.history import moment_of
 from duenotice.toml import near_miss
 from duenotice.wire import operator as o
+from duenotice.wire.documents import canonical_id
 from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.from_domain import action_of, event_id_of
-from duenotice.wire.start_requests_json import canonical_id
 
 READ_AT_ONCE = 500
 """Records per look into the journal."""

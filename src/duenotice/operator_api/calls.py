@@ -21,8 +21,8 @@ from duenotice.errors import Conflict, LookAt, Malformed, NotFound
 from duenotice.toml import MOST_COMPARED, missing
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS, EVERY_VERSION
-from duenotice.wire.fleet_toml import NAME
-from duenotice.wire.start_requests_json import canonical_id
+from duenotice.wire.documents import canonical_id
+from duenotice.wire.fleet_file import NAME
 
 T = TypeVar("T")
 U = TypeVar("U")

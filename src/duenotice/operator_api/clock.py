@@ -12,8 +12,8 @@ from duenotice.errors import Malformed, Refused
 from duenotice.operator_api.answers import Reply, Resource, shown
 from duenotice.operator_api.calls import Call, decoded
 from duenotice.wire import operator as o
-from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator.from_domain import whole_second
+from duenotice.wire.spans import parse_duration
 
 
 class Clocks(Resource):

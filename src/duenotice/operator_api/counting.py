@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
-from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import ALONE
+from duenotice.domain.fleet import ALONE, Vm
 from duenotice.domain.state import State
 from duenotice.operator_api.vm_states import VmStates
 from duenotice.wire import operator as o

@@ -7,21 +7,20 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duenotice.domain.bulk import by_key
 from duenotice.domain.event import Phase
-from duenotice.domain.fleet import Vm
-from duenotice.domain.pieces import by_key
-from duenotice.domain.scope import ALONE as ONE_VM
-from duenotice.domain.scope import group_of
+from duenotice.domain.fleet import ALONE as ONE_VM
+from duenotice.domain.fleet import Vm, group_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Malformed
+from duenotice.escape import natural
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import LAST, Call, Parameter, Room, limit_of, number
 from duenotice.operator_api.fleet import ALONE, check_place
 from duenotice.operator_api.history import state_of_trace, told, with_failures
-from duenotice.plain_text import natural
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.to_domain import parse_type

@@ -7,16 +7,16 @@ from starlette.responses import Response
 
 from duenotice.bounds import NAMES
 from duenotice.domain import commands as c
-from duenotice.domain.approval import awaited, open_failure
 from duenotice.domain.event import Event
+from duenotice.domain.rules.lifecycle import awaited, open_failure
 from duenotice.domain.token import Role
 from duenotice.errors import Malformed
 from duenotice.operator_api.answers import Reply, Resource
 from duenotice.operator_api.calls import Call, Paging, by_id, decoded, new_id
 from duenotice.wire import operator as o
+from duenotice.wire.documents import canonical_id
 from duenotice.wire.operator import from_domain, to_domain
-from duenotice.wire.start_requests_json import canonical_id
-from duenotice.wire.times import format_iso
+from duenotice.wire.spans import format_iso
 
 _FILTERS = ("vm", "scope", "type", "phase", "limit", "cursor")
 

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from duenotice.domain.transitions import FleetDeclared, MaintenanceStarted, Record, TokenRevoked, VmsPut, VmsRemoved
+from duenotice.domain.records import FleetDeclared, MaintenanceStarted, Record, TokenRevoked, VmsPut, VmsRemoved
 from duenotice.engine.engine import Engine
 from duenotice.operator_api.answers import encode, problem
 from duenotice.wire.operator import from_domain

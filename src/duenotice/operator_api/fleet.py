@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from duenotice.bounds import WHOLE_FLEET
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
-from duenotice.domain.decide import decide
+from duenotice.domain import records as t
+from duenotice.domain.bulk import used_up
 from duenotice.domain.fleet import Declaration, Fleet, GroupKind, Vm
-from duenotice.domain.pieces import used_up
+from duenotice.domain.rules.decide import decide
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine, Records
@@ -24,7 +24,7 @@ from duenotice.operator_api.feed import Feed
 from duenotice.operator_api.vm_states import VmStates
 from duenotice.toml import did_you_mean
 from duenotice.wire import operator as o
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 from duenotice.wire.operator import STATES, from_domain
 
 _TOML = ("application/toml", "text/plain")

@@ -11,10 +11,9 @@ from starlette.responses import Response, StreamingResponse
 
 from duenotice.bounds import BEATS, NAMES
 from duenotice.domain import commands as c
-from duenotice.domain.part import part_of
-from duenotice.domain.snapshot import Snapshot
+from duenotice.domain.records import Record, TokenRevoked
+from duenotice.domain.snapshot import Snapshot, partial_snapshot
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import Record, TokenRevoked
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.last_polls import LastPolls
@@ -25,7 +24,7 @@ from duenotice.operator_api.calls import LAST, Call, decoded, new_id, number
 from duenotice.operator_api.follow_places import FollowPlaces
 from duenotice.operator_api.follow_stream import LINES, Chooses, FollowerEar, FollowResponse, Lines, chosen_of
 from duenotice.operator_api.node_troubles import Reader
-from duenotice.wire import follow as f
+from duenotice.wire import replication as f
 from duenotice.wire.operator.to_domain import chooses
 
 PIECE = 256 * 1024
@@ -98,7 +97,9 @@ class FollowCalls(Resource):
             whole = await self._engine.snapshot()
             row = await self._engine.aside(lambda: SNAPSHOTS.pack(_without_secrets(whole)))
         else:
-            row = await self._engine.look(lambda state: SNAPSHOTS.pack(part_of(state, chosen_of(state, choice))))
+            row = await self._engine.look(
+                lambda state: SNAPSHOTS.pack(partial_snapshot(state, chosen_of(state, choice)))
+            )
         return StreamingResponse(_in_pieces(self._node, row), media_type="application/json")
 
     async def records(self, request: Request) -> Response:

@@ -14,10 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from duenotice.clock import seconds
 from duenotice.domain.fleet import Vm
-from duenotice.domain.part import part_of
-from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.state import State
-from duenotice.domain.transitions import (
+from duenotice.domain.records import (
     FleetDeclared,
     GroupsPut,
     GroupsRemoved,
@@ -27,6 +24,8 @@ from duenotice.domain.transitions import (
     SubscriptionCreated,
     TokenCreated,
 )
+from duenotice.domain.snapshot import Snapshot, partial_snapshot
+from duenotice.domain.state import State
 from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.interest import Interest
@@ -34,7 +33,7 @@ from duenotice.engine.writer import News
 from duenotice.journal.codec import RECORDS, SNAPSHOTS
 from duenotice.operator_api.answers import encode
 from duenotice.operator_api.feed import LARGE, READ_AT_ONCE, gone
-from duenotice.wire import follow as f
+from duenotice.wire import replication as f
 
 LINES = "application/x-ndjson"
 FEW = 20
@@ -87,9 +86,9 @@ class FollowerEar:
             is_met = await self._engine.aside(lambda: interest.take(touched, vms))
         if is_met or any(isinstance(record.transition, FOR_ALL) for record in news.records):
             chosen = tuple(self.interest.names)
-            self.waiting.put_nowait(await self._engine.aside(lambda: _part(part_of(news.state, chosen))))
+            self.waiting.put_nowait(await self._engine.aside(lambda: _part(partial_snapshot(news.state, chosen))))
         else:
-            self.waiting.put_nowait(_line(f.Passed(news.records[-1].position)))
+            self.waiting.put_nowait(_line(f.Skipped(news.records[-1].position)))
         return is_met
 
     def hear_hold(self, position: int) -> None:
@@ -98,11 +97,11 @@ class FollowerEar:
 
     def hear_shown(self, position: int) -> None:
         """All up to here may be shown."""
-        self.waiting.put_nowait(_line(f.Show(position)))
+        self.waiting.put_nowait(_line(f.Visible(position)))
 
     def dismiss(self) -> None:
         """Say that it is over."""
-        self.waiting.put_nowait(_line(f.Bye()))
+        self.waiting.put_nowait(_line(f.Goodbye()))
 
     def close(self) -> None:
         """End the stream."""
@@ -170,9 +169,9 @@ class FollowResponse(Response):
             self._ear.interest, frozen, chosen = interest, self._engine.publisher.freeze(), tuple(interest.names)
             news, owes = followers.pending, frozen.position
             if news is not None and interest.take(news.touched, news.state.fleet.vms):
-                owes, ahead = followers.told, part_of(news.state, tuple(interest.names))
+                owes, ahead = followers.told, partial_snapshot(news.state, tuple(interest.names))
             hello, hold = self._join(owes), _line(f.Hold(followers.asked))
-        yield await self._engine.aside(lambda: _part(part_of(frozen, chosen)))
+        yield await self._engine.aside(lambda: _part(partial_snapshot(frozen, chosen)))
         yield hello
         if ahead is not None:
             yield await self._engine.aside(lambda: _part(ahead)) + hold
@@ -180,7 +179,7 @@ class FollowResponse(Response):
     def _join(self, owes: int) -> bytes:
         self._followers.join(self._life, self._ear, self._after, owes)
         followers = self._followers
-        return _line(f.Hello(followers.shown, followers.terms.lease, followers.asked))
+        return _line(f.Joined(followers.shown, followers.terms.lease, followers.asked))
 
     async def _live(self) -> AsyncIterator[bytes]:
         """What comes, and a sign of life when nothing does."""
@@ -190,7 +189,7 @@ class FollowResponse(Response):
             with suppress(TimeoutError):
                 async with asyncio.timeout(quiet):
                     came = await self._ear.waiting.get()
-            yield came or _line(f.Show(self._followers.shown))
+            yield came or _line(f.Visible(self._followers.shown))
 
 
 def chosen_of(state: State, choice: Chooses) -> list[str]:
@@ -215,12 +214,12 @@ def _told(record: Record) -> Record:
 
 def _written(records: Sequence[Record]) -> bytes:
     rows = (RECORDS.pack(_told(record)) for record in records)
-    return b"".join(_line(f.Written(*row[:3], Raw(row.payload))) for row in rows)
+    return b"".join(_line(f.LogRecord(*row[:3], Raw(row.payload))) for row in rows)
 
 
 def _part(part: Snapshot) -> bytes:
     row = SNAPSHOTS.pack(part)
-    return _line(f.Part(*row[:3], Raw(row.payload)))
+    return _line(f.PartialSnapshot(*row[:3], Raw(row.payload)))
 
 
 def _line(line: f.Line) -> bytes:

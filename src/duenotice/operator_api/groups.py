@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from duenotice.bounds import NAMES
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
-from duenotice.domain.scope import group_of
+from duenotice.domain import records as t
+from duenotice.domain.fleet import group_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Records
@@ -68,7 +68,7 @@ class Groups(Resource):
         key, asked = "{kind}/{name}".format(**request.path_params), await decoded(request, o.PolicyRequest)
 
         def build(state: State, _: Records) -> Reply:
-            vms = sum(count for scope, count in state.residents.items() if group_of(scope) == key)
+            vms = sum(count for scope, count in state.scope_sizes.items() if group_of(scope) == key)
             return Reply(from_domain.group(state.fleet.groups[key], vms))
 
         return await self._done(request, c.SetEventsPolicy(key, to_domain.events_policy(asked)), build)

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.clock import Instant, later
-from duenotice.domain.approval import awaited
 from duenotice.domain.failure import Failure, Failures
+from duenotice.domain.rules.lifecycle import awaited
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
@@ -18,9 +18,9 @@ from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import Call, Room
 from duenotice.operator_api.vm_states import state_of
 from duenotice.wire import operator as o
+from duenotice.wire.documents import canonical_id
 from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.to_domain import parse_type
-from duenotice.wire.start_requests_json import canonical_id
 
 MOST = 5000
 """Events in one answer, which also ends at its bytes; for the others, ask for a shorter span of time."""

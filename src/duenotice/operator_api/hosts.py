@@ -9,9 +9,7 @@ from starlette.responses import Response
 from duenotice.clock import micros
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.fleet import Host
-from duenotice.domain.health_report import HealthReport
-from duenotice.domain.scope import scope_of
+from duenotice.domain.fleet import HealthReport, Host, scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.errors import Conflict, LookAt, Malformed, Refused
@@ -20,8 +18,8 @@ from duenotice.operator_api.calls import Call, Paging, actor_of, decoded, new_id
 from duenotice.operator_api.maintenances import Planning
 from duenotice.toml import missing
 from duenotice.wire import operator as o
-from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator import from_domain, to_domain
+from duenotice.wire.spans import parse_duration
 
 MOST_REPORTS = 20
 """Reports of VMs that one host shows."""

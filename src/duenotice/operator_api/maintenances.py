@@ -12,12 +12,11 @@ from starlette.responses import Response
 from duenotice.bounds import NAMES
 from duenotice.clock import Instant, micros, monotonic
 from duenotice.domain import commands as c
-from duenotice.domain.approval import awaited_by
-from duenotice.domain.maintenance import Status
-from duenotice.domain.planning import planned
+from duenotice.domain.plan import PlanProgress, Status
 from duenotice.domain.policy import Policy
-from duenotice.domain.preview import GiveUp, PlannedStep, outlook, preview
-from duenotice.domain.progress import Progress
+from duenotice.domain.rules.lifecycle import awaited_by
+from duenotice.domain.rules.maintenance import planned
+from duenotice.domain.rules.preview import IsCancelled, PlannedStep, outlook, preview
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.domain.window import Window
@@ -39,8 +38,8 @@ from duenotice.operator_api.calls import (
 )
 from duenotice.operator_api.windows import window_of
 from duenotice.wire import operator as o
-from duenotice.wire.duration import parse_duration
 from duenotice.wire.operator import from_domain, to_domain
+from duenotice.wire.spans import parse_duration
 
 PATIENCE_SECONDS = 20.0
 """How long a preview may take; longer than a plan of a million VMs needs."""
@@ -53,7 +52,7 @@ class PlanAhead(NamedTuple):
     left_out: int
 
 
-Ahead = Callable[[State, Instant, Policy, GiveUp], PlanAhead]
+Ahead = Callable[[State, Instant, Policy, IsCancelled], PlanAhead]
 
 _AT_ONCE = timedelta(seconds=1)
 _PAGING = ("limit", "cursor")
@@ -135,7 +134,7 @@ class Maintenances(Planning):
         return await self._looked(lambda state: self._told(state, plan_id))
 
     async def steps(self, request: Request) -> Response:
-        """A page of its steps, in the order of the plan: that of its lanes, and in a lane that of its turns."""
+        """A page of its steps, in the order of the plan: that of its groups, and in a group that of its domains."""
         plan_id, begin, limit = self._find(request), place_of(request), limit_of(request)
         status = request.query_params.get("status", "")
         if status and status not in o.STEP_STATUSES:
@@ -220,16 +219,18 @@ def _without_notice(step: PlannedStep) -> bool:
     return step.silent or step.starts_at - step.scheduled_at <= _AT_ONCE
 
 
-def _told(state: State, progress: Progress, now: Instant) -> o.Maintenance:
+def _told(state: State, progress: PlanProgress, now: Instant) -> o.Maintenance:
     return from_domain.maintenance(progress.plan, progress.tally(), now.at, awaited_by(state, progress.plan, now))
 
 
-def _preview(command: c.StartMaintenance, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> PlanAhead:
+def _preview(
+    command: c.StartMaintenance, state: State, now: Instant, policy: Policy, give_up: IsCancelled
+) -> PlanAhead:
     steps = preview(state, command, now, policy, give_up)
     return PlanAhead(steps, len(planned(state, command, now).steps) - len(steps) if command.window else 0)
 
 
-def _outlook(plan_id: str, state: State, now: Instant, policy: Policy, give_up: GiveUp) -> PlanAhead:
+def _outlook(plan_id: str, state: State, now: Instant, policy: Policy, give_up: IsCancelled) -> PlanAhead:
     progress = state.plans[plan_id]
     steps = outlook(state, progress.whole(), now, policy, give_up)
     runs_in_window = progress.plan.window is not None and progress.plan.status is Status.RUNNING

@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Condition
-from duenotice.domain.maintenance import Status
+from duenotice.domain.plan import Status
 from duenotice.wire.operator.words import ACTIONS, LIVE_PHASES
 
 MEMBER_STATES = ("leads", "follows", "silent", "replaced")
@@ -54,7 +54,7 @@ OF_PUSH = {
     "duenotice_push_lag_seconds": MetricRow(
         "gauge", "Age of the oldest of them, on the service's clock.", ("subscription",), "more than five minutes"
     ),
-    "duenotice_push_set_aside": MetricRow(
+    "duenotice_push_dead_letters": MetricRow(
         "gauge", "Messages that were given up, and can be replayed.", ("subscription",), "more than 0"
     ),
 }

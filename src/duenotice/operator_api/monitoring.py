@@ -17,11 +17,12 @@ from duenotice import __version__
 from duenotice.clock import boot_micros
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Condition
-from duenotice.domain.maintenance import Status
+from duenotice.domain.plan import Status
+from duenotice.domain.records import Record
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record
 from duenotice.engine.engine import Engine
 from duenotice.engine.node_engine import NodeEngine
+from duenotice.escape import one_line
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call
 from duenotice.operator_api.feed import Feed
@@ -29,7 +30,6 @@ from duenotice.operator_api.metric_table import METRICS, counts, family
 from duenotice.operator_api.node_metrics import node_checks, node_metrics
 from duenotice.operator_api.node_troubles import Trouble
 from duenotice.operator_api.push_metrics import push_metrics
-from duenotice.plain_text import one_line
 from duenotice.push.pusher import PushMeasure
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import versions_of

@@ -9,7 +9,7 @@ from statistics import median
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.domain.scope import group_of
+from duenotice.domain.fleet import group_of
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.past_events import PastEvent, past_of
@@ -18,7 +18,7 @@ from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import Call, Room
 from duenotice.operator_api.history import moment_of
 from duenotice.wire import operator as o
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.api_versions import TYPE_NAMES
 from duenotice.wire.operator.from_domain import whole_second
 
 MOST_DAYS = 400

@@ -17,11 +17,11 @@ _MEASURED: dict[str, Callable[[PushMeasure], float]] = {
 
 
 def push_metrics(state: State, measures: Iterable[PushMeasure]) -> Iterable[Metric]:
-    """What is delivered from here, and what is set aside, of each subscription."""
+    """What is delivered from here, and the dead letters of each subscription."""
     known = list(measures)
     for name, value in _MEASURED.items():
         yield counts(name, {(each.subscription_id,): value(each) for each in known})
     aside: dict[tuple[str, ...], float] = {
-        (each.id,): len(each.set_aside) + each.forgotten for each in state.subscriptions.values()
+        (each.id,): len(each.dead_letters) + each.dropped for each in state.subscriptions.values()
     }
-    yield counts("duenotice_push_set_aside", aside)
+    yield counts("duenotice_push_dead_letters", aside)

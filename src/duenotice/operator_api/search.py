@@ -14,12 +14,12 @@ from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Malformed
+from duenotice.escape import natural
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import Call, Parameter, number
 from duenotice.operator_api.history import state_of_trace, with_failures
-from duenotice.plain_text import natural
 from duenotice.wire import operator as o
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.api_versions import TYPE_NAMES
 
 MOST_HITS = 50
 MOST_OF_KIND = 8

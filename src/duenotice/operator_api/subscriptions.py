@@ -8,19 +8,19 @@ from starlette.responses import Response
 
 from duenotice.bounds import NAMES
 from duenotice.domain import commands as c
+from duenotice.domain.records import SubscriptionCreated
 from duenotice.domain.state import State
 from duenotice.domain.subscription import Subscription
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import SubscriptionCreated
 from duenotice.engine.engine import Records
 from duenotice.errors import Malformed
-from duenotice.http_call import parse_url
+from duenotice.http.fetch import parse_url
 from duenotice.operator_api.answers import Reply, Resource
 from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded, new_id
 from duenotice.wire import operator as o
+from duenotice.wire.documents import canonical_id
 from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.to_domain import parse_format, parse_type
-from duenotice.wire.start_requests_json import canonical_id
 
 LONGEST_URL = 2000
 MOST_EVENTS = 1000
@@ -35,11 +35,11 @@ class Subscriptions(Resource):
         viewer, operator, answer = Role.VIEWER, Role.OPERATOR, {200: o.Subscription}
         page, made, whole = {200: o.Page[o.Subscription]}, {201: o.NewSubscription}, {200: o.SubscriptionWithMessages}
         create, asked = "Tell a receiver of events by push; its secret is shown once", o.SubscriptionRequest
-        again, which = "Deliver again what was set aside", o.ReplayRequest
+        again, which = "Deliver dead letters again", o.ReplayRequest
         return [
             Call("GET", all_, viewer, self.index, "List subscriptions", page, query=("limit", "cursor")),
             Call("POST", all_, operator, self.create, create, made, asked, refusals=(404,), bounds=NAMES),
-            Call("GET", one, viewer, self.show, "One subscription, with what is set aside", whole),
+            Call("GET", one, viewer, self.show, "One subscription, with its dead letters", whole),
             Call("DELETE", one, operator, self.delete, "Delete a subscription", {204: None}),
             Call("POST", f"{one}/pause", operator, self.pause, "Deliver nothing until resumed", answer),
             Call("POST", f"{one}/resume", operator, self.resume, "Ask the receiver again, then go on", answer),

@@ -9,13 +9,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from duenotice.domain import commands as c
+from duenotice.domain.records import TokenCreated
 from duenotice.domain.token import Role, Token, digest_of, token_with
-from duenotice.domain.transitions import TokenCreated
 from duenotice.engine.engine import Records
 from duenotice.errors import Misconfigured
-from duenotice.files import SecretFile
 from duenotice.operator_api.answers import Resource, problem, shown
 from duenotice.operator_api.calls import Call, Paging, actor_of, by_id, decoded, new_id
+from duenotice.system import SecretFile
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain, to_domain
 

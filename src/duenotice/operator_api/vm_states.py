@@ -6,8 +6,7 @@ By advice nothing happens to a VM, so it is in no other state because of that.
 from collections.abc import Container
 
 from duenotice.domain.event import Event, Phase
-from duenotice.domain.fleet import Condition, Vm
-from duenotice.domain.scope import scope_of
+from duenotice.domain.fleet import Condition, Vm, scope_of
 from duenotice.domain.state import State
 from duenotice.wire.operator import STATES
 

@@ -10,19 +10,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duenotice.clock import Instant
+from duenotice.domain.bulk import by_key
 from duenotice.domain.event import Event, Phase
 from duenotice.domain.fleet import Vm
-from duenotice.domain.pieces import by_key
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
+from duenotice.escape import natural
 from duenotice.operator_api.answers import Resource
 from duenotice.operator_api.calls import LAST, Call, Parameter, Room, limit_of, number
 from duenotice.operator_api.fleet import WANTED, Wanted
 from duenotice.operator_api.vm_states import VmStates
 from duenotice.operator_api.vms import SilentFor
-from duenotice.plain_text import natural
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
 
@@ -118,7 +118,7 @@ def packed(address: str) -> tuple[bool, bytes]:
 
 def next_event(state: State, vm: Vm) -> Event | None:
     """The event that hits it now or soonest; of most VMs there is none."""
-    if vm.name not in state.on:
+    if vm.name not in state.events_by_vm:
         return None
     return min(state.events_of(vm), key=urgency, default=None)
 

@@ -12,8 +12,7 @@ from starlette.responses import Response
 from duenotice.clock import micros, seconds_since_2020
 from duenotice.domain import commands as c
 from duenotice.domain.event import EventType
-from duenotice.domain.fleet import Vm
-from duenotice.domain.scope import ALONE, scope_of
+from duenotice.domain.fleet import ALONE, Vm, scope_of
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine, Records
@@ -24,9 +23,9 @@ from duenotice.operator_api.fleet import WANTED, Wanted
 from duenotice.operator_api.vm_states import VmStates, listed_state_of, state_of_vm
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import API_VERSIONS, SPOT_REBALANCE, versions_of
-from duenotice.wire.document_json import encode_document
-from duenotice.wire.duration import parse_duration
+from duenotice.wire.documents import encode_document
 from duenotice.wire.operator import from_domain, to_domain
+from duenotice.wire.spans import parse_duration
 
 SilentFor = Callable[[str], float | None]
 """How many seconds ago the VM with this address last asked for its document, if it did."""

@@ -6,7 +6,7 @@ from duenotice.clock import monotonic
 from duenotice.engine.log import report
 from duenotice.engine.members import Deposed, Member
 from duenotice.errors import Unavailable
-from duenotice.http_call import HttpAnswer, NothingSent, NotTrusted, call
+from duenotice.http.fetch import HttpAnswer, NothingSent, NotTrusted, fetch
 
 UNDONE = "Duenotice-Undone"
 """In an answer to another node: surely nothing was done."""
@@ -42,7 +42,7 @@ class WayToLeader:
         """The answer of the node that leads; raises `Deposed` when it has surely done nothing."""
         url = leader.url + path
         try:
-            answer = await call(url, method=method, body=body, headers=headers, timeout=_ENOUGH, trust=self._trust)
+            answer = await fetch(url, method=method, body=body, headers=headers, timeout=_ENOUGH, trust=self._trust)
         except NothingSent as error:
             kind, hint = (LeaderNotTrusted, _UNTRUSTED) if isinstance(error, NotTrusted) else (Deposed, NOTHING_DONE)
             self._complain(leader, error, hint)

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from duenotice.domain.window import FARTHEST, Window, WindowSpan
 from duenotice.errors import Malformed, Refused
-from duenotice.wire.times import format_iso
-from duenotice.wire.windows import LocalTimes, Moments, parse_window
+from duenotice.wire.spans import LocalTimes, Moments, format_iso, parse_window
 
 _DAY = timedelta(days=1)
 JUST_NOW = timedelta(minutes=1)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Event, Phase
-from duenotice.wire.push_json import EventChange
+from duenotice.wire.azure import EventChange
 
 _ENDS: dict[type, Phase] = {
     t.EventCompleted: Phase.COMPLETED,

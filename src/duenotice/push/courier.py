@@ -9,14 +9,14 @@ import structlog
 
 from duenotice.backoff import Backoff
 from duenotice.clock import Clock, monotonic
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import Subscription, SubscriptionStatus
 from duenotice.errors import Refused
 from duenotice.push.changes import TOLD, EventBook, UnknownEvent, event_before
 from duenotice.push.outbox import MOST_PENDING, Outbox, Parcel
 from duenotice.push.receiver import PushEnd, PushOutcome
-from duenotice.wire.push_json import EventChange
+from duenotice.wire.azure import EventChange
 
 READ_AT_ONCE = 500
 """Records per look into the journal."""
@@ -155,7 +155,7 @@ class Courier:
             return self._book.take(record)
 
     async def _read_again(self, position: int) -> None:
-        """A message that was read before: by an earlier process, or it was set aside."""
+        """A message that was read before: by an earlier process, or it is a dead letter."""
         records = await self._around.records(position - 1, 1)
         record = records[0] if records else None
         change = None

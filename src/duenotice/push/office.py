@@ -6,7 +6,7 @@ from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import Subscription
 from duenotice.engine.workroom import Workroom
 from duenotice.push.receiver import PushOutcome, PushReceiver, PushRoads
-from duenotice.wire.push_json import EventChange
+from duenotice.wire.azure import EventChange
 
 
 class PushOffice:

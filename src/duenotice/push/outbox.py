@@ -9,7 +9,7 @@ from duenotice.backoff import Backoff
 from duenotice.clock import Instant
 from duenotice.domain.commands import GivenUp, PushNote
 from duenotice.domain.subscription import Subscription
-from duenotice.wire.push_json import EventChange
+from duenotice.wire.azure import EventChange
 
 AT_ONCE = 8
 """Messages of one subscription under way at the same time; a receiver that fails gets one at a time."""

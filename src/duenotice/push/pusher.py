@@ -14,7 +14,7 @@ from uuid import uuid4
 import structlog
 
 from duenotice.backoff import Backoff
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.commands import ClaimPushes, Command, NotePushes, PushNote, ReportReceiver
 from duenotice.domain.subscription import Subscription, SubscriptionStatus
 from duenotice.engine.complaints import NOTES, PUSHES, Complaints

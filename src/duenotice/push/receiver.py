@@ -14,9 +14,9 @@ from duenotice.clock import monotonic, wall
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat, Subscription
 from duenotice.errors import Malformed, Refused, Unavailable
-from duenotice.http_call import HttpAnswer, call, parse_url
+from duenotice.http.fetch import HttpAnswer, fetch, parse_url
 from duenotice.push.addresses import AllowedAddresses, NotAllowedNow, resolve
-from duenotice.wire.push_json import (
+from duenotice.wire.azure import (
     DATA_VERSION,
     MEDIA_TYPES,
     METADATA_VERSION,
@@ -145,7 +145,7 @@ class PushReceiver:
         }
         if known.bearer:
             headers["Authorization"] = f"Bearer {known.bearer}"
-        return await call(
+        return await fetch(
             known.url,
             method=method,
             body=body,

@@ -18,7 +18,7 @@ from duenotice.wire.operator import (
     MaintenanceRequest,
     Raised,
 )
-from duenotice.wire.times import format_iso
+from duenotice.wire.spans import format_iso
 
 
 class Undo(NamedTuple):

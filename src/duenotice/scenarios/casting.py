@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Malformed, Refused
-from duenotice.plain_text import natural
+from duenotice.escape import natural
 from duenotice.scenarios.roles import GROUP_KINDS, CastRole, Needs, needs_of
 from duenotice.toml import near_miss
 from duenotice.wire.operator import Event, Group, Host, Step, Vm

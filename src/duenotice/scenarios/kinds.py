@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 from duenotice.errors import Malformed
 from duenotice.toml import near_miss
 from duenotice.wire.api_versions import BY_NAME
-from duenotice.wire.duration import parse_duration
+from duenotice.wire.spans import parse_duration
 
 T = TypeVar("T")
 VM_KINDS = ("vm", "spot", "member")

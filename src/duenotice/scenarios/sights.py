@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from duenotice.scenarios.verbs import GONE
 from duenotice.wire.operator import Document, ScheduledEvent
-from duenotice.wire.times import parse_time
+from duenotice.wire.spans import parse_time
 
 
 class Expectation(NamedTuple):

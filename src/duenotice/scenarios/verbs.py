@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from duenotice.scenarios import kinds as k
-from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.api_versions import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.words import CONSENTS
 
 FAULTS = (

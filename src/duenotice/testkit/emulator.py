@@ -11,20 +11,20 @@ from typing import Any, NamedTuple, TypeVar
 
 import uvloop
 
+from duenotice.bootstrap.node import Service
 from duenotice.bootstrap.ports import NOWHERE
-from duenotice.bootstrap.service import Service
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.fleet import Declaration
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from duenotice.engine.ports import Journal
 from duenotice.errors import Refused
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.tap import Tap
 from duenotice.settings import ServeSettings, host_port
 from duenotice.testkit.overheard import Overheard
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 
 T = TypeVar("T")
 C = TypeVar("C", bound=OperatorClient)

@@ -13,15 +13,8 @@ from msgspec import Struct, structs
 
 from duenotice.clock import Alive
 from duenotice.domain.event import Cause, Event, EventType
+from duenotice.domain.records import EventApproved, EventCancelled, EventRaised, EventStarted, StepBegun, Transition
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import (
-    EventApproved,
-    EventCancelled,
-    EventRaised,
-    EventStarted,
-    StepBegun,
-    Transition,
-)
 from duenotice.engine.ports import Journal
 from duenotice.errors import Conflict, InvariantBroken
 from duenotice.testkit.journal_examples import NOON, TRANSITIONS, Record, any_of, record, records, snapshot

@@ -9,9 +9,9 @@ from msgspec import Struct, structs
 
 from duenotice.clock import Mark
 from duenotice.domain.fleet import Vm
+from duenotice.domain.records import Record as Record
+from duenotice.domain.records import ScopeEnabled, Transition, VmsPut
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record as Record
-from duenotice.domain.transitions import ScopeEnabled, Transition, VmsPut
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TRANSITIONS: tuple[type[Struct], ...] = get_args(Transition)

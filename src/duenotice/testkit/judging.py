@@ -27,9 +27,9 @@ from duenotice.testkit.trials import FLEET, TRIALS, Trial
 from duenotice.testkit.verdicts.evidence import Evidence, GuideNotes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
 from duenotice.testkit.watch import Client, TourEnded, TrialEnded
-from duenotice.wire.duration import parse_duration
-from duenotice.wire.fleet_toml import is_name
+from duenotice.wire.fleet_file import is_name
 from duenotice.wire.operator import Clock
+from duenotice.wire.spans import parse_duration
 
 PEER, NEIGHBOUR = "peer-1", "neighbour-2"
 FREE_PORT = "127.0.0.1:0"

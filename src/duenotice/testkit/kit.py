@@ -8,18 +8,17 @@ from msgspec import structs
 
 from duenotice.clock import Instant, seconds_since_2020
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Declaration, Fleet, Group, GroupKind, Vm
 from duenotice.errors import Conflict, Malformed, NotFound
 from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import OPERATOR, Emulator
 from duenotice.testkit.overheard import Exchange
-from duenotice.wire.api_versions import API_VERSIONS, BY_NAME
-from duenotice.wire.document_json import encode_document
-from duenotice.wire.duration import LONGEST_SECONDS
-from duenotice.wire.event_names import STATUS_NAMES, TYPE_NAMES
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, STATUS_NAMES, TYPE_NAMES
+from duenotice.wire.documents import encode_document
+from duenotice.wire.fleet_file import read_fleet
+from duenotice.wire.spans import LONGEST_SECONDS
 
 DEFAULT_VM = "me"
 """What a client's VM is called wherever nobody gave it a name: in the fixture, in `run`, in `check` and in the demo."""

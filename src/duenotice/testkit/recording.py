@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from duenotice.clock import monotonic
 from duenotice.errors import Malformed, Misconfigured
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 
 TIMEOUT_SECONDS = 125.0
 """The first answer of a scope may take two minutes (F01)."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from duenotice.errors import Misconfigured, Unavailable
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 from duenotice.testkit import inside
 
 LARGEST_WORD = 65536

@@ -10,7 +10,7 @@ from duenotice.testkit.guide import KINDS, REMOVALS, Guide
 from duenotice.testkit.kit import RaisedEvent
 from duenotice.testkit.verdicts.evidence import FaultWindow, Kind
 from duenotice.toml import near_miss
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.api_versions import TYPE_NAMES
 
 FLEET = """
 [site]

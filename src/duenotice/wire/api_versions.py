@@ -1,8 +1,23 @@
-"""Every api-version of Scheduled Events as one row: what it shows and what it asks for (B10, S8)."""
+"""Every api-version of Scheduled Events as one row (B10, S8), and what the doors call types and states of events."""
 
 from dataclasses import dataclass
 
-from duenotice.domain.event import EventType
+from duenotice.domain.event import EventType, Phase, Source
+
+ADVICE = "SpotRebalanceRecommendation"
+"""Is not a deadline. Only api-version 2024-07-09 shows it, and only services that have that."""
+
+TYPE_NAMES = {
+    EventType.FREEZE: "Freeze",
+    EventType.REBOOT: "Reboot",
+    EventType.REDEPLOY: "Redeploy",
+    EventType.PREEMPT: "Preempt",
+    EventType.TERMINATE: "Terminate",
+    EventType.SPOT_REBALANCE_RECOMMENDATION: ADVICE,
+}
+STATUS_NAMES = {Phase.SCHEDULED: "Scheduled", Phase.STARTED: "Started"}
+SOURCE_NAMES = {Source.PLATFORM: "Platform", Source.USER: "User"}
+
 
 _FIRST_TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 _WITH_PREEMPT = _FIRST_TYPES | {EventType.PREEMPT}

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from duenotice.agent.cases import Case, Cases, LedgerRecord, apply, fingerprint
 from duenotice.agent.plan import ApprovalPolicy, PlanView
 from duenotice.agent.rules import HandlerRule, HandlerSpec
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 ME = "web-0"

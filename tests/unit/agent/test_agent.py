@@ -14,7 +14,7 @@ from duenotice.agent.plan import Approve, AskPeers, LookAgain, PeerNews, Prepare
 from duenotice.agent.recorder import Pretended, Recorder
 from duenotice.client import AsyncMetadataClient, MetadataError
 from duenotice.errors import DuenoticeError
-from duenotice.wire.seen_document import SeenDocument, SeenEvent
+from duenotice.wire.seen_documents import SeenDocument, SeenEvent
 from tests.unit.agent.build import ID, ME, append, cases, event, record, seen
 
 CONFIG = f'[metadata]\nname = "{ME}"\n[approval]\npolicy = "own"\n[[rules]]\nhandlers = ["drain"]\n'

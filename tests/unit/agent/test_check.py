@@ -6,8 +6,8 @@ import pytest
 
 from duenotice.agent.check import SHORTEST_NOTICE, cut_short, findings, never_matches
 from duenotice.agent.config import read_config
-from duenotice.domain.notice import MINIMUM_SECONDS
-from duenotice.wire.advice import ADVICE
+from duenotice.domain.rules.timing import MINIMUM_SECONDS
+from duenotice.wire.seen_documents import ADVICE
 
 ALWAYS = "[[rules]]\nhandlers = []\n"
 

@@ -4,13 +4,15 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from duenotice.agent.ledger import BLOCK, COMPACT_ABOVE, NAME, Ledger, is_taken, read_cases, read_ledger
+from duenotice.agent.cases import snapshot
+from duenotice.agent.ledger import BLOCK, COMPACT_ABOVE, NAME, Ledger, encode, is_taken, read_cases, read_ledger
 from duenotice.errors import Conflict, Damaged, Misconfigured
 from tests.unit.agent.build import ID, append, event, record, seen
 
@@ -60,6 +62,57 @@ def test_a_last_line_without_one_of_its_blocks_is_cut_off(tmp_path: Path):
     to_the_next_block = -size % BLOCK + BLOCK
     file.write_bytes(file.read_bytes() + b"\0" * to_the_next_block + b"rest of it\n")
     assert read_ledger(file)[1:] == (size, False)
+
+
+def lines_of_which_the_last_begins_at(place: int) -> list[bytes]:
+    """The place is one in a block of the disk."""
+    first = (snapshot({}), seen(), record("preparing", "a"))
+    before = sum(len(encode(each)) for each in (*first, record("note", "a", key="filler", value="")))
+    filler = record("note", "a", key="filler", value="x" * ((place - before) % BLOCK))
+    return [encode(each) for each in (*first, filler, record("note", "a", key="last", value="y" * 300))]
+
+
+def test_whichever_blocks_of_the_last_line_a_power_cut_loses_the_ledger_can_be_read(tmp_path: Path):
+    """The line counts or is cut off; it counts if one byte is missing, because that could also be damage (S15)."""
+    file = tmp_path / NAME
+    for place in range(BLOCK):
+        lines = lines_of_which_the_last_begins_at(place)
+        start, whole = sum(map(len, lines[:-1])), b"".join(lines)
+        assert start % BLOCK == place
+        file.write_bytes(whole)
+        records = read_ledger(file).records
+        blocks = range(start - place, len(whole), BLOCK)
+        for lost in (each for count in range(1, len(blocks) + 1) for each in combinations(blocks, count)):
+            torn = bytearray(whole)
+            for at in lost:
+                first, end = max(at, start), min(at + BLOCK, len(whole))
+                torn[first:end] = bytes(end - first)
+            missing = sum(byte != there for byte, there in zip(whole, torn, strict=True))
+            for left in (bytes(torn), torn.rstrip(b"\0")):
+                file.write_bytes(left)
+                assert read_ledger(file).records == (records if missing == 1 else records[:-1]), (place, lost)
+
+
+def test_a_line_whose_first_byte_was_lost_with_its_block_is_still_read_when_others_follow_it(tmp_path: Path):
+    """The agent goes on behind it, and starts again later; all other damage is still noticed (S12)."""
+    file = tmp_path / NAME
+    *before, last = lines_of_which_the_last_begins_at(BLOCK - 1)
+    file.write_bytes(b"".join(before) + b"\0" + last[1:])
+    for handler in ("b", "c"):
+        ledger = Ledger(tmp_path)
+        assert ledger.cases[ID].works["a"].notes["last"] == "y" * 300
+        append(ledger, record("preparing", handler))
+        asyncio.run(ledger.close())
+    assert set(read_cases(tmp_path)[ID].works) == {"a", "b", "c"}
+    whole, start = file.read_bytes(), sum(map(len, before))
+    for at in range(start, start + len(last)):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(Damaged, match="line 5"):
+            read_ledger(file)
+    elsewhere = len(before[0])
+    file.write_bytes(whole[:elsewhere] + b"\0" + whole[elsewhere + 1 :])
+    with pytest.raises(Damaged, match="line 2"):
+        read_ledger(file)
 
 
 def test_a_last_line_that_misses_only_its_line_end_counts(tmp_path: Path):

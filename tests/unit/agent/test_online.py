@@ -6,13 +6,13 @@ import pytest
 
 from duenotice.agent import online
 from duenotice.agent.config import read_config
-from duenotice.wire.times import format_rfc1123
+from duenotice.wire.spans import format_rfc1123
 from tests.support.evil import EvilServer, json_answer
 
 
-@pytest.mark.parametrize(("seconds", "least", "most"), [(90, 85, 90), (0, 0, 0), (-90, -95, -90)])
+@pytest.mark.parametrize(("seconds", "least", "most"), [(90, 85, 90), (0, -5, 0), (-90, -95, -90)])
 def test_the_clocks_are_compared_with_the_date_of_the_answer(seconds: int, least: int, most: int) -> None:
-    """It tells whole seconds, so one second does not count as a difference."""
+    """It tells whole seconds, so one second does not count as a difference; a busy machine may take some more."""
     date = f"Date: {format_rfc1123(datetime.now(UTC) + timedelta(seconds=seconds))}"
     with EvilServer(json_answer({"compute": {"name": "web-0"}}, date)) as server:
         answer = online.ask(read_config(f'[metadata]\nendpoint = "{server.endpoint}"\n'))

@@ -10,7 +10,7 @@ from duenotice.agent.config_tables import Peers
 from duenotice.agent.http import Request, serve
 from duenotice.agent.peers import PATH, Asking, PeerState, answer_peer, sign
 from duenotice.agent.plan import AskPeers, PeerNews
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
 
 KEY = b"0123456789abcdef"
 TARGET = f"{PATH}?event=E1&content=C1"

@@ -20,8 +20,8 @@ from duenotice.agent.problems import KINDS
 from duenotice.agent.recorder import Counters, Pretended, Recorder
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import Misconfigured
-from duenotice.http_call import HttpAnswer, call
-from duenotice.wire.seen_document import SeenDocument
+from duenotice.http.fetch import HttpAnswer, fetch
+from duenotice.wire.seen_documents import SeenDocument
 from tests.unit.agent.build import ID, ME, NOW, case, cases, event, record, seen
 
 DRAINING = (
@@ -131,7 +131,7 @@ def test_the_client_side_reads_what_the_server_side_writes():
     async def scene() -> HttpAnswer:
         server = await serve(("127.0.0.1", 0), port(Switch()))
         async with server:
-            return await call(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/status")
+            return await fetch(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/status")
 
     answer = asyncio.run(scene())
     assert (answer.status, json.loads(answer.body)["vm"]) == (200, ME)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from duenotice.agent.cases import Cases, LedgerRecord, apply, fingerprint
 from duenotice.agent.plan import ApprovalPolicy, Approve, PlanView, Prepare, Recover, Step, plan, sight, woken
 from duenotice.agent.rules import HandlerRule, HandlerSpec
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 from tests.unit.agent.build import ME, NOW
 
 HANDLERS = {"a": HandlerSpec("a"), "b": HandlerSpec("b", timeout=600.0), "c": HandlerSpec("c", required=False)}

@@ -19,8 +19,8 @@ from duenotice.azure_api.signing_keys import (
     SigningKeys,
 )
 from duenotice.errors import Misconfigured, Refused
-from duenotice.files import SecretFile
 from duenotice.journal.memory_members import MemorySecrets
+from duenotice.system import SecretFile
 
 NOW = 1_800_000_000
 FIRST = KeyRing().in_time(NOW)

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from duenotice.bootstrap.cluster import (
     prepared,
     refuse_if_alone,
-    refuse_name_in_use,
+    refuse_if_in_use,
     store_of,
     url_of,
     warn_of_clock,
@@ -68,7 +68,6 @@ A = Member("life-a", "a", "http://a", "1")
 
 def test_a_leader_that_cannot_be_reached_is_alone() -> None:
     """Why that is, and what to set, stands in the error."""
-    refuse_if_alone(None)
     refuse_if_alone(A)
     told = "which is alone: it has no operator port, or its clock is manual"
     with pytest.raises(Conflict, match=told) as refused:
@@ -76,10 +75,9 @@ def test_a_leader_that_cannot_be_reached_is_alone() -> None:
     assert "operator_listen" in refused.value.hint
 
 
-@pytest.mark.parametrize(("journal", "clock"), [("", "real"), ("postgresql:///x", "manual")])
-def test_a_file_and_a_clock_that_somebody_moves_are_for_one_node(journal: str, clock: str) -> None:
+def test_a_file_is_for_one_node() -> None:
     """So nothing is opened here."""
-    assert store_of(ServeSettings(journal=journal, clock=clock), None, "a") is None
+    assert store_of(ServeSettings(), None, "a") is None
 
 
 @pytest.mark.parametrize(
@@ -105,12 +103,33 @@ async def test_a_name_is_in_use_only_while_its_process_beats() -> None:
     store = MemoryMembers()
     store.register("life-a", "a", "http://a", "1")
     store.join("life-a", 0)
-    refuse_name_in_use(store, "b", "", 0.1)
-    refuse_name_in_use(store, "a", "", 0.1)
+    refuse_if_in_use(store, "b", "", 0.1)
+    refuse_if_in_use(store, "a", "", 0.1)
     beats = asyncio.create_task(_beat(store, "life-a"))
     with pytest.raises(Conflict, match="is the node 'a' already, at http://a"):
-        await asyncio.to_thread(refuse_name_in_use, store, "a", "", 4.0)
-    refuse_name_in_use(store, "a", "life-a", 4.0)
+        await asyncio.to_thread(refuse_if_in_use, store, "a", "", 4.0)
+    refuse_if_in_use(store, "a", "life-a", 4.0)
+    beats.cancel()
+
+
+@in_loop
+async def test_beside_a_node_that_has_to_be_alone_no_other_one_starts() -> None:
+    """Neither the later one nor the one that was there may be alone; one that only is listed stops nobody."""
+    store = MemoryMembers()
+    store.register("life-a", "a", "", "1")
+    store.join("life-a", 0)
+    assert set(refuse_if_in_use(store, "b", "", 0.1)) == {"life-a"}
+    beats = asyncio.create_task(_beat(store, "life-a"))
+    with pytest.raises(Conflict, match=r"in use by the node 'a'.*, which is alone"):
+        await asyncio.to_thread(refuse_if_in_use, store, "b", "", 4.0)
+    beats.cancel()
+    store.register("life-b", "a", "http://a", "1")
+    store.join("life-b", 0)
+    assert refuse_if_in_use(store, "b", "", 4.0) == {}
+    beats = asyncio.create_task(_beat(store, "life-b"))
+    with pytest.raises(Conflict, match=r"in use by the node 'a' \(duenotice 1\)\. We are alone\.") as caught:
+        await asyncio.to_thread(refuse_if_in_use, store, "b", "", 4.0, "We are alone.")
+    assert "database of its own" in caught.value.hint
     beats.cancel()
 
 

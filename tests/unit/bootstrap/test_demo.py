@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.bootstrap import demo, demo_vms
-from duenotice.bootstrap.demo import playing
-from duenotice.bootstrap.demo_vms import LONGEST, SHORTEST, patience_of
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.bootstrap import demo
+from duenotice.bootstrap.demo import LONGEST, SHORTEST, patience_of, playing
+from duenotice.wire.fleet_file import read_fleet
 from tests.support.node import SECONDS, Node
 
 FLEET = Path(__file__).parents[3] / "examples" / "demo-fleet.toml"
@@ -18,7 +17,7 @@ FLEET = Path(__file__).parents[3] / "examples" / "demo-fleet.toml"
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     """A node with all of it going on."""
-    monkeypatch.setattr(demo_vms, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(demo, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(demo, "LOOK", 0.01)
     with Node(FLEET) as running:
         on = playing(running.service, read_fleet(FLEET.read_text()))

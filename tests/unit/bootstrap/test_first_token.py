@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.bootstrap.service import Service
+from duenotice.bootstrap.node import Service
 from duenotice.domain.commands import CreateToken
 from duenotice.domain.token import Role, digest_of
 from duenotice.engine.node_engine import NodeEngine

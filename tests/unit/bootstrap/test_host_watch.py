@@ -9,8 +9,7 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap.host_watch import HostWatch
-from duenotice.bootstrap.mapping_file import MappingFile
+from duenotice.bootstrap.host_watch import HostWatch, MappingFile
 from duenotice.domain.commands import ScheduleEvent
 from duenotice.domain.event import EventType
 from duenotice.domain.state import State

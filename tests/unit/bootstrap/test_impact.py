@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.bootstrap.impact import check, command_of
+from duenotice.bootstrap.drivers import check_impact, command_of
 from duenotice.errors import Misconfigured
 from duenotice.settings import ServeSettings
 
@@ -16,7 +16,7 @@ URL = "https://receiver.example/impact"
 
 def refusal(data_dir: Path | None = HERE, **settings: Any) -> str:
     with pytest.raises(Misconfigured) as mistake:
-        check(ServeSettings(**settings), data_dir)
+        check_impact(ServeSettings(**settings), data_dir)
     assert mistake.value.hint
     return mistake.value.message
 
@@ -34,7 +34,7 @@ def refusal(data_dir: Path | None = HERE, **settings: Any) -> str:
 )
 def test_these_fit(settings: dict[str, Any]) -> None:
     """The default needs nothing; a driver needs what it drives."""
-    check(ServeSettings(**settings), HERE)
+    check_impact(ServeSettings(**settings), HERE)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_secrets_and_certificates_are_read_at_the_start(tmp_path: Path) -> None:
             assert message in told
             assert told.startswith(name)
         good: dict[str, Any] = {name: str(tmp_path / "good")}
-        check(ServeSettings(impact="webhook", impact_url=URL, **good), HERE)
+        check_impact(ServeSettings(impact="webhook", impact_url=URL, **good), HERE)
     for file in ("missing", "good"):
         assert "impact_ca_file" in refusal(impact="webhook", impact_url=URL, impact_ca_file=str(tmp_path / file))
 
@@ -107,4 +107,4 @@ def test_a_file_must_be_executable(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\n")
     assert "is not a program" in refusal(impact="command", impact_command=str(script))
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    check(ServeSettings(impact="command", impact_command=str(script)), HERE)
+    check_impact(ServeSettings(impact="command", impact_command=str(script)), HERE)

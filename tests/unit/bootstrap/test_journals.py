@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from duenotice.bootstrap.journals import end_when_lost, is_postgres, node_name, open_journal
+from duenotice.bootstrap.cluster import store_of
+from duenotice.bootstrap.journals import is_postgres, node_name, open_journal
 from duenotice.errors import Misconfigured
 from duenotice.journal.memory import MemoryJournal
 from duenotice.journal.sqlite import SqliteJournal
+from duenotice.settings import ServeSettings
 
 
 def test_without_a_url_it_is_a_file_or_memory(tmp_path: Path) -> None:
-    assert isinstance(open_journal("", None, "node"), MemoryJournal)
-    journal = open_journal("", tmp_path, "node")
+    assert isinstance(open_journal(None), MemoryJournal)
+    journal = open_journal(tmp_path)
     assert isinstance(journal, SqliteJournal)
     journal.close()
 
@@ -36,7 +38,7 @@ def test_anything_else_is_refused(url: str) -> None:
 )
 def test_the_password_of_a_bad_url_is_not_shown(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
-        open_journal(url, None, "node")
+        store_of(ServeSettings(journal=url), None, "node")
     assert "seCRet" not in caught.value.message + caught.value.hint
 
 
@@ -51,7 +53,7 @@ def test_a_missing_driver_is_told_with_what_to_install(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(builtins, "__import__", without_driver)
     with pytest.raises(Misconfigured, match="No module named 'psycopg'") as caught:
-        open_journal("postgresql://db/x", None, "node")
+        store_of(ServeSettings(journal="postgresql://db/x"), None, "node")
     assert caught.value.hint == "pip install 'duenotice[postgres]'"
 
 
@@ -69,9 +71,3 @@ def test_a_node_has_the_name_of_its_host(monkeypatch: pytest.MonkeyPatch, host: 
 def test_a_name_that_is_not_valid_is_refused(given: str) -> None:
     with pytest.raises(Misconfigured, match="is not a valid name"):
         node_name(given)
-
-
-def test_only_a_journal_that_can_be_lost_says_so() -> None:
-    journal = MemoryJournal()
-    end_when_lost(journal, lambda _error: None)
-    assert not hasattr(journal, "on_lost")

@@ -21,9 +21,9 @@ from duenotice.bootstrap.logs import (
     _Writer,
     configure,
 )
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.apply import fold
-from duenotice.domain.maintenance import Status
+from duenotice.domain.plan import Status
 from duenotice.domain.state import Scope, State
 from tests.unit.domain.build import NOW, listening, schedule, started
 

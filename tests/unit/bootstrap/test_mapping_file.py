@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.bootstrap.mapping_file import MappingFile
+from duenotice.bootstrap.host_watch import MappingFile
 from duenotice.errors import Misconfigured
 
 

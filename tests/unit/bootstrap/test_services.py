@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap.follower_service import FollowerService
+from duenotice.bootstrap.follower import FollowerService
+from duenotice.bootstrap.node import Service
 from duenotice.bootstrap.ports import bound
-from duenotice.bootstrap.service import Service
-from duenotice.bootstrap.services import service_of
+from duenotice.bootstrap.start import service_of
 from duenotice.bootstrap.workers import check_workers
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.settings import ServeSettings

@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from duenotice.bootstrap.steering import steer
+from duenotice.bootstrap.workers import attach_reuseport_bpf
 
 PROCESSES, ADDRESSES, TIMES = 3, 30, 4
 
@@ -21,7 +21,7 @@ def test_an_address_always_gets_the_same_process(host: str) -> None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             made.bind((host, sharing[0].getsockname()[1] if sharing else 0))
             if not number:
-                steer(made, PROCESSES)
+                attach_reuseport_bpf(made, PROCESSES)
             made.listen()
             made.setblocking(False)
             sharing.append(made)

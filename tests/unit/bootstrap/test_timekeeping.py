@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from duenotice import clock as clock_module
-from duenotice.bootstrap.timekeeping import Heartbeat, clock_of
+from duenotice.bootstrap.process import Heartbeat, clock_of
 from duenotice.clock import LAST_READABLE, MICROS, Alive, Instant, ManualClock, Mark, ScaledClock, SystemClock
 from duenotice.domain.state import State
 from duenotice.errors import Misconfigured
@@ -25,7 +25,7 @@ class Machine:
         monkeypatch.setattr(clock_module, "boot_micros", lambda: self.micros)
         monkeypatch.setattr(clock_module, "_monotonic_micros", lambda: self.micros)
         monkeypatch.setattr(clock_module, "boot_id", lambda: "boot-1")
-        monkeypatch.setattr("duenotice.bootstrap.timekeeping.boot_id", lambda: "boot-1")
+        monkeypatch.setattr("duenotice.bootstrap.process.boot_id", lambda: "boot-1")
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ async def test_from_start_to_stop_it_says_where_steady_time_is(machine: Machine)
 
 @in_loop
 async def test_it_beats_again_and_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duenotice.bootstrap.timekeeping.EVERY", 0.0)
+    monkeypatch.setattr("duenotice.bootstrap.process.EVERY", 0.0)
     journal = MemoryJournal()
     beat = Heartbeat(journal, SystemClock(), nobody_is_told)
     beat.start()
@@ -110,7 +110,7 @@ async def test_after_a_standstill_it_tells_how_long_that_was(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, kind: Callable[[], SystemClock | ScaledClock]
 ) -> None:
     """Once; none of it is notice, and none of it is noted."""
-    monkeypatch.setattr("duenotice.bootstrap.timekeeping.EVERY", 0.0)
+    monkeypatch.setattr("duenotice.bootstrap.process.EVERY", 0.0)
     journal, clock, told = MemoryJournal(), kind(), list[int]()
     beat = Heartbeat(journal, clock, told.append)
     beat.start()
@@ -131,9 +131,9 @@ async def test_a_clock_that_cannot_be_read_is_told_of_at_once_and_when_it_can_be
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the year 2262; not at each beat."""
-    monkeypatch.setattr("duenotice.bootstrap.timekeeping.EVERY", 0.0)
+    monkeypatch.setattr("duenotice.bootstrap.process.EVERY", 0.0)
     right, shown = NOW.at, [NOW.at, LAST_READABLE, LAST_READABLE, LAST_READABLE]
-    monkeypatch.setattr("duenotice.bootstrap.timekeeping.wall", lambda: shown.pop(0) if shown else right)
+    monkeypatch.setattr("duenotice.bootstrap.process.wall", lambda: shown.pop(0) if shown else right)
     beat = Heartbeat(MemoryJournal(), SystemClock(), nobody_is_told)
     with capture_logs() as logged:
         beat.start()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from duenotice.bootstrap.tls import operator_tls, trust_of
+from duenotice.bootstrap.ports import operator_tls, trust_of
 from duenotice.client import OperatorClient
 from duenotice.errors import Misconfigured
 from duenotice.settings import ServeSettings

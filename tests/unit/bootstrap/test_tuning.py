@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from duenotice.bootstrap.tuning import Tuning
+from duenotice.bootstrap.process import GarbageCollection
 from tests.unit.engine.rig import in_loop, running
 
 
@@ -21,7 +21,7 @@ def collector() -> Iterator[None]:
 async def test_what_is_old_is_collected_when_no_long_look_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[bool] = []
     async with running() as engine:
-        tuning = Tuning(engine)
+        tuning = GarbageCollection(engine)
         tuning.start()
         monkeypatch.setattr(gc, "collect", lambda: collected.append(engine.is_busy))
         tuning._collect()
@@ -34,12 +34,12 @@ async def test_what_is_old_is_collected_when_no_long_look_is_under_way(monkeypat
 async def test_it_is_not_put_off_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[bool] = []
 
-    def half_an_hour(tuning: Tuning) -> None:
+    def half_an_hour(tuning: GarbageCollection) -> None:
         for _ in range(30):
             tuning._collect()
 
     async with running() as engine:
-        tuning = Tuning(engine)
+        tuning = GarbageCollection(engine)
         tuning.start()
         monkeypatch.setattr(gc, "collect", lambda: collected.append(engine.is_busy))
         await engine.aside(lambda: half_an_hour(tuning))
@@ -50,7 +50,7 @@ async def test_it_is_not_put_off_for_ever(monkeypatch: pytest.MonkeyPatch) -> No
 @in_loop
 async def test_it_never_comes_by_itself_for_the_old() -> None:
     async with running() as engine:
-        tuning = Tuning(engine)
+        tuning = GarbageCollection(engine)
         tuning.start()
         tuning.stop()
     assert gc.get_threshold()[2] > 10**6

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from duenotice.cli import checkup
 from duenotice.cli.checkup import BAD, NOTE, OK, CheckResult
 from duenotice.cli.main import duenotice
-from duenotice.extras import BROUGHT_BY
+from duenotice.errors import BROUGHT_BY
 from tests.support.ports import free_port
 
 

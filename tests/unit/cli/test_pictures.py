@@ -19,7 +19,7 @@ PROGRESS = dict.fromkeys(("waiting", "under-way", "done", "failed", "skipped"), 
 
 def step(**fields: Any) -> Step:
     usual: dict[str, Any] = {"scope": "", "host": None, "event_id": None, "reason": "", "resources": ("web-9",)}
-    return Step(**usual | {"lane": "set/web", "turn": 0} | fields)
+    return Step(**usual | {"group": "set/web", "domain": 0} | fields)
 
 
 def plan(steps: list[Step]) -> Maintenance:
@@ -35,8 +35,8 @@ def plan(steps: list[Step]) -> Maintenance:
         failures_allowed=0,
         progress=PROGRESS | Counter(step.status for step in steps),
         vms={},
-        lanes=tuple(dict.fromkeys(step.lane for step in steps))[:20],
-        lanes_in_all=len({step.lane for step in steps}),
+        groups=tuple(dict.fromkeys(step.group for step in steps))[:20],
+        groups_in_all=len({step.group for step in steps}),
     )
 
 
@@ -92,9 +92,9 @@ def test_events_stand_soonest_first_under_the_time() -> None:
 
 def test_a_maintenance_shows_how_far_it_is_and_what_each_step_does() -> None:
     steps = [
-        step(turn=0, status="done"),
-        step(turn=1, status="under-way", event_id=STARTED.id),
-        step(turn=2, status="waiting"),
+        step(domain=0, status="done"),
+        step(domain=1, status="under-way", event_id=STARTED.id),
+        step(domain=2, status="waiting"),
     ]
     head, _, _, *rows = text_of(pictures.plan_picture(plan(steps), steps, {STARTED.id: STARTED}, {}, NOON, "60x"))
     assert head.split()[:4] == ["Reboot", "of", "set/web", "running"]
@@ -105,8 +105,8 @@ def test_a_maintenance_shows_how_far_it_is_and_what_each_step_does() -> None:
 
 def test_of_very_many_steps_those_are_drawn_that_matter_now() -> None:
     """And how many more there are."""
-    steps = [step(lane=f"vm/{number}", status="done") for number in range(500)]
-    steps.append(step(lane="vm/last", status="under-way"))
+    steps = [step(group=f"vm/{number}", status="done") for number in range(500)]
+    steps.append(step(group="vm/last", status="under-way"))
     head, _, _, first, *_, more = text_of(pictures.plan_picture(plan(steps), steps, {}, {}, NOON, "60x"))
     assert head.startswith("Reboot of vm/0 and 500 more  running")
     assert first.split()[:3] == ["vm/last", "0", "under-way"]

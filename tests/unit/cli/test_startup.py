@@ -59,7 +59,7 @@ def test_a_service_loads_nothing_that_only_draws() -> None:
     """structlog would load rich, which is five megabytes with what it brings; afterwards it can still be loaded."""
     code = (
         "import sys; from duenotice.cli.serve import _spare_memory; _spare_memory()\n"
-        "import duenotice.bootstrap.services, duenotice.bootstrap.logs\n"
+        "import duenotice.bootstrap.start, duenotice.bootstrap.logs\n"
         "found = {'rich', 'pygments', 'greenlet'} & set(sys.modules); import rich.table; sys.exit(' '.join(found))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -6,10 +6,10 @@ import pytest
 
 from duenotice.cli.hints import COMMANDS
 from duenotice.client.operator.answer import problem_in
-from duenotice.client.response import Response
 from duenotice.console.app import MENU, NAVIGATION
 from duenotice.console.hints import PAGES, with_pages
 from duenotice.errors import DuenoticeError, LookAt, NotFound
+from duenotice.http.http1 import Response
 from duenotice.operator_api.answers import problem
 
 WAYS = {LookAt.VMS: "'vms'", LookAt.EVENTS: "'events'"}

@@ -22,7 +22,7 @@ def plan(*statuses: str, status: str = "running", **fields: Any) -> Maintenance:
     progress = {name: statuses.count(name) for name in names}
     common = ("P-1", "Reboot", "maintenance", status, "", None, 0.0, 0, 0)
     vms = {name: 2 * count for name, count in progress.items()}
-    return Maintenance(*common, progress=progress, vms=vms, lanes=("set/web",), lanes_in_all=1, **fields)
+    return Maintenance(*common, progress=progress, vms=vms, groups=("set/web",), groups_in_all=1, **fields)
 
 
 def ahead(hours: float) -> PlannedStep:

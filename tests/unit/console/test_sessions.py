@@ -6,8 +6,7 @@ from duenotice.clock import ManualClock, ScaledClock, micros_of
 from duenotice.console.hearing import MOST_PAGES
 from duenotice.console.sessions import SIGN_INS, Sessions
 from duenotice.domain.commands import CreateToken, RevokeToken
-from duenotice.domain.session import LASTS, MOST_OF_A_TOKEN
-from duenotice.domain.token import Role
+from duenotice.domain.token import LASTS, MOST_OF_A_TOKEN, Role
 from tests.protocol.world import Disk, started_engine
 from tests.unit.engine.rig import in_loop
 

@@ -3,7 +3,7 @@
 import re
 
 from duenotice.agent.config import read_config
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 from tools.links import ROOT
 
 

@@ -18,14 +18,14 @@ from duenotice.domain.commands import (
     ScheduleEvent,
     StartMaintenance,
 )
-from duenotice.domain.decide import decide
-from duenotice.domain.due import happenings
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Vm
-from duenotice.domain.maintenance import Maintenance
+from duenotice.domain.plan import Maintenance
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import Record, Transition
+from duenotice.domain.rules.decide import decide
+from duenotice.domain.rules.due import due_actions
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record, Transition
 
 NOW = Instant(datetime(2026, 3, 1, 12, 0, tzinfo=UTC), 1000 * MICROS)
 POLICY = Policy()
@@ -88,7 +88,7 @@ def do(state: State, command: Command, now: Instant = NOW, policy: Policy = POLI
 
 def tick(state: State, now: Instant = NOW, policy: Policy = POLICY) -> list[Transition]:
     """Do what is due until nothing is, as the engine does."""
-    return [change for _, changes in happenings(state, now, policy) for change in take_in(state, changes, now)]
+    return [change for _, changes in due_actions(state, now, policy) for change in take_in(state, changes, now)]
 
 
 def take_in(state: State, changes: list[Transition], now: Instant = NOW) -> list[Transition]:

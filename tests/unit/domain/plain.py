@@ -3,20 +3,19 @@
 from collections.abc import Iterator
 
 from duenotice.clock import Instant
-from duenotice.domain import transitions as t
-from duenotice.domain.due import _step
+from duenotice.domain import records as t
 from duenotice.domain.event import BY_USER, PLANNED, Event, EventType, Phase
-from duenotice.domain.maintenance import OPEN, Maintenance, Status, StepStatus
-from duenotice.domain.planning import _begun, _stop
+from duenotice.domain.plan import OPEN, Maintenance, Status, StepStatus
 from duenotice.domain.policy import Policy
-from duenotice.domain.starting import notice_is_over
+from duenotice.domain.rules.due import _step
+from duenotice.domain.rules.maintenance import _begun, _stop, closed, lets_begin
+from duenotice.domain.rules.timing import notice_is_over
 from duenotice.domain.state import State
-from duenotice.domain.windowed import closed, lets_begin
 
 OVER = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED})
 
 
-def happenings(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
+def due_actions(state: State, now: Instant, policy: Policy) -> Iterator[list[t.Transition]]:
     """All that is due, the first of it looked for anew after each."""
     while changes := _next_of_events(state, now, policy) or _next_of_plans(state, now, policy):
         yield changes
@@ -82,7 +81,7 @@ def _next_of_plans(state: State, now: Instant, policy: Policy) -> list[t.Transit
 def _ends(state: State, plan: Maintenance, now: Instant) -> Iterator[t.Transition]:
     for number, step in enumerate(plan.steps):
         if step.status is StepStatus.UNDER_WAY and step.event_id not in state.events:
-            status, reason = state.outcomes[step.event_id or ""]
+            status, reason = state.unprocessed_outcomes[step.event_id or ""]
             yield t.StepEnded(plan.id, number, status, now.steady, reason)
 
 
@@ -101,18 +100,18 @@ def ready(plan: Maintenance, now: float) -> list[int]:
     turns: dict[str, int] = {}
     for step in plan.steps:
         if step.status not in OVER:
-            turns[step.lane] = min(step.turn, turns.get(step.lane, step.turn))
+            turns[step.group] = min(step.domain, turns.get(step.group, step.domain))
     settling = {
-        step.lane
+        step.group
         for step in plan.steps
         if step.ended is not None
         and step.status is not StepStatus.SKIPPED
         and now < step.ended + plan.settle
-        and step.turn < turns.get(step.lane, step.turn)
+        and step.domain < turns.get(step.group, step.domain)
     }
     waiting = [
         number
         for number, step in enumerate(plan.steps)
-        if step.status is StepStatus.WAITING and step.turn == turns[step.lane] and step.lane not in settling
+        if step.status is StepStatus.WAITING and step.domain == turns[step.group] and step.group not in settling
     ]
     return waiting[: max(0, room)]

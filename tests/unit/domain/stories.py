@@ -93,7 +93,14 @@ COMMANDS = st.one_of(
     st.builds(c.AcknowledgeFailures, st.lists(IDS, max_size=1).map(tuple), PLANS),
     st.builds(c.ReportImpact, IDS, st.sampled_from(["", "broken"])),
     st.builds(c.ReportAttempt, IDS, st.integers(1, 3), st.just("broken")),
-    st.builds(c.ClaimImpact, IDS, st.integers(1, 2), st.sampled_from("ab"), st.sampled_from(["", "a", "b"])),
+    st.builds(
+        c.ClaimImpact,
+        IDS,
+        st.integers(1, 2),
+        st.sampled_from("ab"),
+        st.sampled_from(["", "a", "b"]),
+        st.sampled_from("xy"),
+    ),
     st.builds(c.AcceptImpact, IDS),
     st.builds(
         c.StartMaintenance,

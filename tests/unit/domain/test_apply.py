@@ -6,16 +6,13 @@ import pytest
 
 from duenotice.clock import Mark
 from duenotice.domain import apply as apply_module
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.apply import apply, fold
 from duenotice.domain.commands import ApplyFleet, CancelEvent, EnableScope, LiftIncarnations, MarkClock, OperateVm
 from duenotice.domain.event import EventType
-from duenotice.domain.fleet import Declaration, Vm
-from duenotice.domain.maintenance import Status, StepStatus
-from duenotice.domain.scope import scope_of
-from duenotice.domain.snapshot import take
-from duenotice.domain.state import State
-from duenotice.domain.transitions import (
+from duenotice.domain.fleet import Declaration, Vm, scope_of
+from duenotice.domain.plan import Status, StepStatus
+from duenotice.domain.records import (
     GroupsRemoved,
     HostsRemoved,
     OperationPerformed,
@@ -25,6 +22,8 @@ from duenotice.domain.transitions import (
     Transition,
     VmsRemoved,
 )
+from duenotice.domain.snapshot import take
+from duenotice.domain.state import State
 from duenotice.errors import InvariantBroken
 from tests.unit.domain.build import (
     NOW,
@@ -195,9 +194,9 @@ class TestLeaving:
         change_times(state, "x", 4)
         refleet(state, Z)
         assert "vm/x" not in state.scopes
-        assert state.departures["x"].incarnation == 4
+        assert state.tombstones["x"].incarnation == 4
         refleet(state, X, Z)
-        assert not state.departures
+        assert not state.tombstones
         assert not state.enabled("vm/x")
 
     def test_of_one_that_only_listened_nothing_stays_at_all(self) -> None:
@@ -205,7 +204,7 @@ class TestLeaving:
         state = state_of(X, Z)
         do(state, EnableScope("x"))
         refleet(state, Z)
-        assert (list(state.scopes), state.departures) == ([], {})
+        assert (list(state.scopes), state.tombstones) == ([], {})
 
     def test_with_a_live_event_its_scope_stays_until_the_event_is_gone(self) -> None:
         state = state_of(X, Z)
@@ -261,7 +260,7 @@ class TestLeaving:
         change_times(state, "x", 9)
         refleet(state, Y_IN_WEB)
         do(state, CancelEvent(id_of(109)))
-        assert state.departures["x"].incarnation == 10
+        assert state.tombstones["x"].incarnation == 10
         refleet(state, X_IN_WEB, Y_IN_WEB)
         assert incarnation(state, "x") == 11
 
@@ -278,7 +277,7 @@ class TestForgetting:
 
     @pytest.fixture(autouse=True)
     def keep_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(apply_module, "DEPARTURES_KEPT", 2)
+        monkeypatch.setattr(apply_module, "TOMBSTONES_KEPT", 2)
 
     def leave_in_turn(self, state: State, *seen: int) -> None:
         """VMs v0, v1, … leave, having seen so many changes."""
@@ -292,13 +291,13 @@ class TestForgetting:
     def test_only_so_many_are_kept_the_newest(self) -> None:
         state = state_of(Z)
         self.leave_in_turn(state, 6, 2, 2)
-        assert list(state.departures) == ["v1", "v2"]
-        assert state.forgotten == 6
+        assert list(state.tombstones) == ["v1", "v2"]
+        assert state.tombstone_high_water == 6
 
     def test_the_mark_is_the_highest_of_all_forgotten(self) -> None:
         state = state_of(Z)
         self.leave_in_turn(state, 4, 8, 2, 2, 2)
-        assert state.forgotten == 8
+        assert state.tombstone_high_water == 8
 
     def test_a_forgotten_vm_that_returns_goes_on_behind_the_mark(self) -> None:
         state = state_of(Z)
@@ -336,7 +335,7 @@ class TestGroupsThatLeave:
         change_times(state, "web-0", 2)
         self._leave(state, Z)
         assert WEB.key not in state.scopes
-        assert state.departures[WEB.key].incarnation == 2
+        assert state.tombstones[WEB.key].incarnation == 2
         assert not state.enabled(WEB.key)
 
     def test_also_of_each_of_its_placement_groups(self) -> None:
@@ -351,7 +350,7 @@ class TestGroupsThatLeave:
         refleet(state, Y_IN_WEB, Z)
         assert incarnation(state, "y") == before
         assert change_times(state, "y", 1) == before + 1
-        assert WEB.key not in state.departures
+        assert WEB.key not in state.tombstones
 
     def test_events_that_are_still_there_keep_it_until_they_end(self) -> None:
         state = listening()

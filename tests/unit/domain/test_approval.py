@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 
 from duenotice.clock import Instant
-from duenotice.domain.approval import unknown
 from duenotice.domain.commands import ApproveEvents, CancelEvent, ScheduleEvent
 from duenotice.domain.event import Event, EventType, Phase
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import EventApproved, EventCancelled, EventStarted
+from duenotice.domain.rules.lifecycle import unknown
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventApproved, EventCancelled, EventStarted
 from duenotice.errors import Conflict, NotFound
 from tests.unit.domain.build import DAY, NOW, SECOND, approve, do, id_of, listening, schedule, started, tick
 

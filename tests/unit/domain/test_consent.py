@@ -4,27 +4,26 @@ import pytest
 from msgspec import structs
 
 from duenotice.clock import Instant
-from duenotice.domain.agenda import due, due_at
-from duenotice.domain.approval import awaited, awaited_by
 from duenotice.domain.commands import (
     ApplyFleet,
     ApproveEvents,
     CancelEvent,
     EnableScope,
-    MakeUpForAbsence,
+    MakeUpForDowntime,
     OperateVm,
     PostponeEvents,
     ReportImpact,
     StartMaintenance,
 )
-from duenotice.domain.due import next_due
 from duenotice.domain.event import Cause, Consent, Event, EventType, Phase
 from duenotice.domain.fleet import Declaration, Host, Vm
-from duenotice.domain.holds import hold_of
-from duenotice.domain.maintenance import Status, StepStatus
-from duenotice.domain.planning import planned
+from duenotice.domain.plan import Status, StepStatus
+from duenotice.domain.rules.due import next_due
+from duenotice.domain.rules.lifecycle import awaited, awaited_by
+from duenotice.domain.rules.maintenance import planned
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
+from duenotice.domain.timers import blockers_of, due, due_at
 from duenotice.errors import Refused
 from tests.unit.domain.build import DAY, HOUR, MINUTE, NOW, SECOND, VMS, declaration, do, fail, id_of, listening, tick
 
@@ -72,7 +71,7 @@ def test_who_runs_out_of_notice_is_awaited_no_longer() -> None:
     state = listening()
     events = begun(state)
     approve(state, events["vm/alone"])
-    assert due(state.agenda, state.events, state.holds, NOW.steady) == []  # not looked at again and again
+    assert due(state.timers, state.events, state.blockers, NOW.steady) == []  # not looked at again and again
     early, end = after(15 * MINUTE - 1), after(15 * MINUTE)
     assert next_due(state, NOW.steady) == end.steady
     assert tick(state, early) == []
@@ -125,7 +124,7 @@ def test_of_several_vms_of_a_scope_all_have_to_leave() -> None:
     state = listening()
     events = begun(state)
     for left, still_awaited in ((["web-0"], SCOPES), (["web-0", "web-2"], ["vm/alone", "vm/zonal"])):
-        vms = [structs.replace(vm, host="host-3", home="host-3") if vm.name in left else vm for vm in VMS]
+        vms = [structs.replace(vm, host="host-3", placement="host-3") if vm.name in left else vm for vm in VMS]
         do(state, ApplyFleet(declaration(*vms, digest=str(left))))
         assert awaited(state, events["vm/alone"], NOW) == still_awaited
 
@@ -193,7 +192,7 @@ def test_time_in_which_nobody_could_be_answered_keeps_all_waiting() -> None:
     events = begun(state)
     approve(state, events["vm/alone"])
     back = Instant(after(2 * HOUR).at, NOW.steady + MINUTE)
-    do(state, MakeUpForAbsence(), back)
+    do(state, MakeUpForDowntime(), back)
     assert state.events[events["vm/zonal"].id].not_before > events["vm/zonal"].not_before
     assert tick(state, Instant(after(3 * HOUR).at, NOW.steady + 15 * MINUTE - 1)) == []
     tick(state, Instant(after(3 * HOUR).at, NOW.steady + 15 * MINUTE + SECOND))
@@ -228,10 +227,10 @@ def test_it_is_the_same_after_a_restart() -> None:
     events = begun(state)
     approve(state, events["vm/alone"])
     again = restore(take(state))
-    assert (again.consenting, again.holds, sorted(again.agenda)) == (
+    assert (again.consenting, again.blockers, sorted(again.timers)) == (
         state.consenting,
-        state.holds,
-        sorted({(due_at(event, hold_of(state.holds, event)), event.id) for event in state.events.values()}),
+        state.blockers,
+        sorted({(due_at(event, blockers_of(state.blockers, event)), event.id) for event in state.events.values()}),
     )
     copy = again.copy()
     for each in (state, again, copy):
@@ -246,7 +245,7 @@ def test_the_maintenance_goes_on_to_its_end() -> None:
     tick(state, after(15 * MINUTE))
     tick(state, after(25 * MINUTE))
     assert (state.events, state.plans[id_of(900)].plan.status) == ({}, Status.DONE)
-    assert not state.consenting and not state.holds
+    assert not state.consenting and not state.blockers
 
 
 def test_a_limit_on_steps_does_not_go_with_it() -> None:
@@ -277,7 +276,7 @@ def test_a_vm_that_has_left_the_host_before_its_turn_is_left_out() -> None:
     """Its step says why."""
     state = listening()
     begun(state, (*ON_HOST, "web-3"))
-    vms = [structs.replace(vm, host="host-3", home="host-3") if vm.name == "web-3" else vm for vm in VMS]
+    vms = [structs.replace(vm, host="host-3", placement="host-3") if vm.name == "web-3" else vm for vm in VMS]
     do(state, ApplyFleet(declaration(*vms, digest="moved")))
     for moment in (15 * MINUTE, 25 * MINUTE):
         tick(state, after(moment))

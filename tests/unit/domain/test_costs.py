@@ -9,10 +9,10 @@ from msgspec import structs
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
 from duenotice.domain.apply import apply
-from duenotice.domain.due import happenings, next_due, window_is_due
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Vm
-from duenotice.domain.preview import outlook, preview
+from duenotice.domain.rules.due import due_actions, next_due, window_is_due
+from duenotice.domain.rules.preview import outlook, preview
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.window import Window, WindowSpan
@@ -49,7 +49,7 @@ def in_scale_set(number: int) -> list[Vm]:
 
 
 def pass_until(state: State, now: Instant) -> None:
-    for _, changes in happenings(state, now, POLICY):
+    for _, changes in due_actions(state, now, POLICY):
         for change in changes:
             apply(state, change)
 
@@ -126,7 +126,7 @@ def a_plan_waits_for_room(number: int) -> Work:
 
     def go_on() -> None:
         for minutes in range(0, number // 10 * 26, 5):
-            for _, changes in happenings(state, NOW.after(60 * minutes * SECOND), policy):
+            for _, changes in due_actions(state, NOW.after(60 * minutes * SECOND), policy):
                 for change in changes:
                     apply(state, change)
 

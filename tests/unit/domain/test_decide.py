@@ -8,15 +8,15 @@ import pytest
 from duenotice.clock import LAST_MOMENT, Instant, Mark
 from duenotice.domain import commands as c
 from duenotice.domain.apply import apply
-from duenotice.domain.decide import decide
-from duenotice.domain.due import next_due
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import EventsPolicy
-from duenotice.domain.notice import LAST_TOLD
+from duenotice.domain.records import ClockMarked, EventRaised
+from duenotice.domain.rules.decide import decide
+from duenotice.domain.rules.due import next_due
+from duenotice.domain.rules.timing import LAST_TOLD
 from duenotice.domain.snapshot import take
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import ClockMarked, EventRaised
 from duenotice.errors import DuenoticeError, NotFound, Refused
 from tests.unit.domain.build import (
     NOW,
@@ -56,7 +56,7 @@ EVERY_COMMAND: list[c.Command] = [
     c.CancelEvent(id_of(1)),
     c.AcknowledgeFailures(maintenance_id=id_of(7)),
     c.PostponeEvents((id_of(1),), SECOND),
-    c.MakeUpForAbsence(),
+    c.MakeUpForDowntime(),
     c.ReportImpact(id_of(2)),
     c.ReportAttempt(id_of(2), 1, "exit 1"),
     c.ClaimImpact(id_of(2), 1, "a"),

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 
 from duenotice.clock import Instant
-from duenotice.domain import due, planning
 from duenotice.domain.commands import CancelEvent, StartMaintenance, Tick
-from duenotice.domain.due import PLAN, PLANS, Faulty, happenings, next_due
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.policy import Policy
-from duenotice.domain.transitions import EventCompleted, EventStarted
+from duenotice.domain.records import EventCompleted, EventStarted
+from duenotice.domain.rules import due, maintenance
+from duenotice.domain.rules.due import PLAN, PLANS, RuleFailed, due_actions, next_due
 from tests.unit.domain.build import (
     NOW,
     POLICY,
@@ -98,32 +98,32 @@ class TestWithout:
     def test_an_event_can_be_left_out(self) -> None:
         state = listening()
         approve(state, schedule(state, "alone", number=1), schedule(state, "zonal", number=2))
-        assert next(happenings(state, NOW, POLICY, {id_of(1)})).of == id_of(2)
-        assert list(happenings(state, NOW, POLICY, {id_of(1), id_of(2)})) == []
+        assert next(due_actions(state, NOW, POLICY, {id_of(1)})).of == id_of(2)
+        assert list(due_actions(state, NOW, POLICY, {id_of(1), id_of(2)})) == []
 
     def test_plans_can_be_left_out(self) -> None:
         state = listening()
         do(state, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
         do(state, StartMaintenance(id_of(8), EventType.REBOOT, ("alone",)))
-        assert next(happenings(state, NOW, POLICY)).of == PLAN + id_of(9)
-        assert next(happenings(state, NOW, POLICY, {PLAN + id_of(9)})).of == PLAN + id_of(8)
-        assert list(happenings(state, NOW, POLICY, {PLAN + id_of(9), PLAN + id_of(8)})) == []
-        assert list(happenings(state, NOW, POLICY, {PLANS})) == []
+        assert next(due_actions(state, NOW, POLICY)).of == PLAN + id_of(9)
+        assert next(due_actions(state, NOW, POLICY, {PLAN + id_of(9)})).of == PLAN + id_of(8)
+        assert list(due_actions(state, NOW, POLICY, {PLAN + id_of(9), PLAN + id_of(8)})) == []
+        assert list(due_actions(state, NOW, POLICY, {PLANS})) == []
 
     def test_a_fault_names_the_event_that_it_is_about(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(due, "started", None)
         state = listening()
         approve(state, schedule(state, "alone", number=1))
-        with pytest.raises(Faulty) as fault:
-            next(happenings(state, NOW, POLICY))
+        with pytest.raises(RuleFailed) as fault:
+            next(due_actions(state, NOW, POLICY))
         assert (fault.value.args, type(fault.value.__cause__)) == ((id_of(1),), TypeError)
 
     def test_a_fault_names_the_plan_that_it_is_about(self, monkeypatch: pytest.MonkeyPatch) -> None:
         state = listening()
         do(state, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
-        monkeypatch.setattr(planning, "_begun", None)
-        with pytest.raises(Faulty) as fault:
-            next(happenings(state, NOW, POLICY))
+        monkeypatch.setattr(maintenance, "_begun", None)
+        with pytest.raises(RuleFailed) as fault:
+            next(due_actions(state, NOW, POLICY))
         assert (fault.value.args, type(fault.value.__cause__)) == ((PLAN + id_of(9),), TypeError)
 
     def test_steps_that_have_ended_wait_while_their_plan_is_left_out(self) -> None:
@@ -132,8 +132,8 @@ class TestWithout:
         tick(state)
         (event,) = state.events.values()
         do(state, CancelEvent(event.id))
-        assert list(happenings(state, NOW, POLICY, {PLAN + id_of(9)})) == []
-        assert next(happenings(state, NOW, POLICY)).of == PLAN + id_of(9)
+        assert list(due_actions(state, NOW, POLICY, {PLAN + id_of(9)})) == []
+        assert next(due_actions(state, NOW, POLICY)).of == PLAN + id_of(9)
 
 
 class TestNextDue:

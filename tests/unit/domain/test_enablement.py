@@ -3,7 +3,7 @@
 import pytest
 
 from duenotice.domain.commands import DisableScopes, EnableScope
-from duenotice.domain.transitions import ScopeDisabled, ScopeEnabled
+from duenotice.domain.records import ScopeDisabled, ScopeEnabled
 from duenotice.errors import NotFound
 from tests.unit.domain.build import do, listening, schedule, state_of
 

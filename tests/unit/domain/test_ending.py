@@ -4,7 +4,7 @@ import pytest
 
 from duenotice.domain.commands import ApplyFleet, OperateVm, RepairHost, ReportImpact
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.transitions import EventCancelled, EventCompleted, EventFailed, VmsPut, VmsRemoved
+from duenotice.domain.records import EventCancelled, EventCompleted, EventFailed, VmsPut, VmsRemoved
 from duenotice.errors import Conflict
 from tests.unit.domain.build import (
     NOW,
@@ -188,4 +188,4 @@ def test_an_event_of_no_maintenance_leaves_no_outcome() -> None:
     state = listening()
     event = started(state, schedule(state, "alone"))
     do(state, ReportImpact(event.id, "exit 1"))
-    assert state.outcomes == {}
+    assert state.unprocessed_outcomes == {}

@@ -4,7 +4,11 @@ import itertools
 
 import pytest
 
+from duenotice.cli.arguments import EVENT_TYPE
 from duenotice.domain.event import Cause, Event, EventType, Source, description_of
+from duenotice.domain.rules.timing import MINIMUM_SECONDS
+from duenotice.host.steps import WALKS
+from duenotice.wire.api_versions import EVERY_VERSION, TYPE_NAMES
 from tests.unit.domain.build import NOW
 
 MAINTENANCE = "Host server is undergoing maintenance."
@@ -55,3 +59,13 @@ def test_with_changes_a_copy_and_leaves_the_event_as_it_was() -> None:
     event = Event("A", EventType.REBOOT, Cause.USER, "vm/alone", ("alone",), NOW.at, NOW.steady)
     assert event.with_(approved_by="alone").approved_by == "alone"
     assert event.approved_by == ""
+
+
+@pytest.mark.parametrize("kind", EventType)
+def test_every_type_has_its_row_in_the_tables_of_types(kind: EventType) -> None:
+    """Whoever adds a type is told here of the tables that no type checker holds."""
+    assert kind in MINIMUM_SECONDS
+    assert kind in TYPE_NAMES
+    assert any(kind in version.types for version in EVERY_VERSION)
+    assert kind in WALKS or kind is EventType.SPOT_REBALANCE_RECOMMENDATION
+    assert TYPE_NAMES[kind] in EVENT_TYPE.choices

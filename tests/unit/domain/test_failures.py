@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.commands import (
     AcknowledgeFailures,
     ApproveEvents,
@@ -13,11 +13,11 @@ from duenotice.domain.commands import (
 )
 from duenotice.domain.event import LONGEST_NOTE, Event, EventType, Phase
 from duenotice.domain.failure import MOST_KEPT, Failure, Failures
-from duenotice.domain.maintenance import Status
+from duenotice.domain.plan import Status
 from duenotice.domain.policy import Policy
+from duenotice.domain.rules.maintenance import reason_of
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.windowed import reason_of
 from duenotice.errors import Conflict, Refused
 from tests.unit.domain.build import (
     HOUR,

@@ -2,8 +2,8 @@
 
 from duenotice.domain.apply import apply
 from duenotice.domain.fleet import Condition, Fleet, Group, GroupKind, Host, Vm
+from duenotice.domain.records import HostsPut
 from duenotice.domain.state import State
-from duenotice.domain.transitions import HostsPut
 from tests.unit.domain.build import state_of
 
 
@@ -33,7 +33,7 @@ def test_without_a_healthy_host_a_vm_moves_elsewhere() -> None:
 
 
 def test_a_moved_vm_is_the_same_vm_on_another_host() -> None:
-    assert Vm("a", "10.0.0.1", host="h").on("i") == Vm("a", "10.0.0.1", host="i")
+    assert Vm("a", "10.0.0.1", host="h").moved_to("i") == Vm("a", "10.0.0.1", host="i")
 
 
 def test_two_vms_that_change_their_addresses_with_each_other_are_both_found() -> None:

@@ -5,16 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from duenotice.domain import pieces
+from duenotice.domain import bulk
 from duenotice.domain.apply import apply
 from duenotice.domain.commands import ApplyFleet, OperateVm, ScheduleEvent
-from duenotice.domain.decide import decide
 from duenotice.domain.event import EventType, Phase
 from duenotice.domain.fleet import Condition, Declaration, Group, GroupKind, Host, Site, Vm
-from duenotice.domain.maintenance import StepStatus
+from duenotice.domain.plan import StepStatus
 from duenotice.domain.policy import Policy
-from duenotice.domain.state import State
-from duenotice.domain.transitions import (
+from duenotice.domain.records import (
     EventCompleted,
     EventMoved,
     EventNarrowed,
@@ -26,6 +24,8 @@ from duenotice.domain.transitions import (
     VmsPut,
     VmsRemoved,
 )
+from duenotice.domain.rules.decide import decide
+from duenotice.domain.state import State
 from duenotice.errors import Refused
 from tests.unit.domain.build import (
     HOSTS,
@@ -331,7 +331,7 @@ def test_two_vms_may_swap_their_addresses() -> None:
 
 
 def test_a_large_fleet_comes_and_goes_in_rows_of_a_readable_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "CHUNK", 3)
+    monkeypatch.setattr(bulk, "CHUNK", 3)
     vms = tuple(Vm(f"vm-{n}", f"10.0.0.{n}") for n in range(7))
     state = State()
     done = decide(state, ApplyFleet(declaration(*vms)), NOW, POLICY)

@@ -12,10 +12,10 @@ from duenotice.domain.commands import ApplyFleet, OperateVm, RepairHost, ScaleSe
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, EventsPolicy
 from duenotice.domain.last_applied import difference
+from duenotice.domain.records import FleetDeclared, Transition
 from duenotice.domain.state import State
-from duenotice.domain.transitions import FleetDeclared, Transition
 from duenotice.errors import Refused
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 from tests.unit.domain.build import SEED, do, id_of
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from duenotice.domain import health
 from duenotice.domain.commands import (
     ApplyFleet,
     DegradeHost,
@@ -14,13 +13,13 @@ from duenotice.domain.commands import (
     ReportHealth,
 )
 from duenotice.domain.event import Cause
-from duenotice.domain.fleet import Condition, Host
-from duenotice.domain.health import LONGEST_PROPERTY, LONGEST_WORDS, MOST_OF_ONE_VM, MOST_PROPERTIES
-from duenotice.domain.health_report import MOST_STEPS, HealthReport
+from duenotice.domain.fleet import MOST_REPORT_STEPS, Condition, HealthReport, Host
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import HealthReported, HostsPut, Transition
+from duenotice.domain.rules import hosts
+from duenotice.domain.rules.hosts import LONGEST_PROPERTY, LONGEST_WORDS, MOST_OF_ONE_VM, MOST_PROPERTIES
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import HealthReported, HostsPut, Transition
 from duenotice.errors import Conflict, NotFound, Refused
 from tests.unit.domain.build import DAY, NOW, POLICY, SECOND, SEED, declaration, do, id_of, listening
 
@@ -50,7 +49,7 @@ def steps(state: State, name: str = "r-1") -> list[str]:
 def test_the_host_of_the_vm_becomes_suspect_and_nothing_moves_there(category: str) -> None:
     state = listening()
     reported(state, category=category)
-    assert (condition(state), state.fleet.refuges, state.events) == (Condition.SUSPECT, ("host-2", "host-3"), {})
+    assert (condition(state), state.fleet.healthy_hosts, state.events) == (Condition.SUSPECT, ("host-2", "host-3"), {})
     assert state.reports["r-1"] == HealthReport("r-1", "alone", "host-1", category, "no port", NOW.at, NOW.at)
 
 
@@ -136,7 +135,7 @@ class TestWhatBecomesOfIt:
         report = HealthReport("r", "v", "h", IB, "", NOW.at, NOW.at)
         for number in range(100):
             report = report.with_step(f"c{number}", NOW.at)
-        assert (len(report.steps), report.with_step("c19", NOW.at)) == (MOST_STEPS, report)
+        assert (len(report.steps), report.with_step("c19", NOW.at)) == (MOST_REPORT_STEPS, report)
         assert report.with_step("healthy", NOW.at).steps[-1] == ("healthy", NOW.at)
 
 
@@ -177,7 +176,7 @@ class TestBounds:
         reported(state, "one-more")
 
     def test_all_together_have_so_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(health, "MOST_KEPT", 2)
+        monkeypatch.setattr(hosts, "MOST_REPORTS", 2)
         state = listening()
         reported(state, "r-1")
         reported(state, "r-2", "zonal")
@@ -185,7 +184,7 @@ class TestBounds:
             reported(state, "r-3", "spot")
 
     def test_the_oldest_that_is_closed_goes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("duenotice.domain.apply.MOST_KEPT", 2)
+        monkeypatch.setattr("duenotice.domain.apply.MOST_REPORTS", 2)
         state = listening()
         reported(state, "open")
         reported(state, "closed", "spot", category="Resource.Hpc.Healthy")

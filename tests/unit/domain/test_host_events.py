@@ -18,7 +18,7 @@ from duenotice.domain.commands import (
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Condition
 from duenotice.domain.policy import Policy
-from duenotice.domain.transitions import EventCancelled, EventRaised, HostsPut
+from duenotice.domain.records import EventCancelled, EventRaised, HostsPut
 from duenotice.errors import Conflict, NotFound, Refused
 from tests.unit.domain.build import (
     DAY,

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from duenotice.domain.ids import derived
+from duenotice.domain.bulk import derived
 from tests.unit.domain.build import SEED
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.domain.ids_by_key import MANY, IdsByKey
+from duenotice.domain.bulk import MANY, IdsByKey
 
 KEYS = st.sampled_from(["few", "many"])
 CHANGES = st.lists(st.tuples(KEYS, st.integers(-30, 30)), max_size=40)

@@ -8,38 +8,38 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from duenotice.clock import Instant
-from duenotice.domain import due, transitions
+from duenotice.domain import records
 from duenotice.domain.apply import apply
-from duenotice.domain.maintenance import StepStatus
+from duenotice.domain.plan import PlanProgress, StepStatus
 from duenotice.domain.policy import Policy
-from duenotice.domain.progress import Progress
+from duenotice.domain.rules import due
+from duenotice.domain.rules.maintenance import lets_begin
 from duenotice.domain.snapshot import Snapshot, restore, take
 from duenotice.domain.state import State
-from duenotice.domain.windowed import lets_begin
 from tests.unit.domain import plain
 from tests.unit.domain.build import NOW, listening, state_of
 from tests.unit.domain.stories import POLICIES, STEPS, Step, run
 
-Happenings = Callable[[State, Instant, Policy], Iterator[list[transitions.Transition]]]
+Happenings = Callable[[State, Instant, Policy], Iterator[list[records.Transition]]]
 
 
-def all_that_is_due(state: State, now: Instant, policy: Policy) -> Iterator[list[transitions.Transition]]:
+def all_that_is_due(state: State, now: Instant, policy: Policy) -> Iterator[list[records.Transition]]:
     """What happens, whatever it happens to."""
-    return (happening.changes for happening in due.happenings(state, now, policy))
+    return (happening.changes for happening in due.due_actions(state, now, policy))
 
 
 POLICIES_OF_ALL_KINDS = POLICIES | st.just(Policy(deletes_together=False))
 
 
 def live(
-    steps: list[Step], policy: Policy, happenings: Happenings = all_that_is_due
+    steps: list[Step], policy: Policy, due_actions: Happenings = all_that_is_due
 ) -> Iterator[tuple[State, Instant]]:
     """A story, with all that is due after each of its steps; seen after each."""
     for state in (state_of(), listening()):
         now = NOW
         for step in steps:
             now = run(state, [step], policy, now)
-            for changes in happenings(state, now, policy):
+            for changes in due_actions(state, now, policy):
                 for change in changes:
                     apply(state, change)
             yield state, now
@@ -48,21 +48,23 @@ def live(
 def kept(state: State) -> dict[str, Any]:
     """All that is kept twice, in a form that can be compared."""
     return {
-        "told": state.told,
-        "on": state.on,
-        "sizes": state.sizes,
-        "holds": {scope: (dict(h.hits), h.unapproved_deletes, h.approved_deletes) for scope, h in state.holds.items()},
-        "refuges": state.fleet.refuges,
-        "residents": state.residents,
-        "under way": state.under_way,
-        "lanes": {lane: set(plans) for lane, plans in state.lanes.items()},
+        "told": state.events_by_scope,
+        "on": state.events_by_vm,
+        "sizes": state.document_sizes,
+        "holds": {
+            scope: (dict(h.hits), h.unapproved_deletes, h.approved_deletes) for scope, h in state.blockers.items()
+        },
+        "healthy_hosts": state.fleet.healthy_hosts,
+        "residents": state.scope_sizes,
+        "under way": state.step_of_event,
+        "lanes": {lane: set(plans) for lane, plans in state.plans_by_group.items()},
         "plans": {plan_id: progress_of(progress) for plan_id, progress in state.plans.items()},
     }
 
 
-def progress_of(progress: Progress) -> dict[str, Any]:
+def progress_of(progress: PlanProgress) -> dict[str, Any]:
     """All that is known of a plan; heaps without what is true no more."""
-    parts = {name: getattr(progress, name) for name in Progress.__slots__}
+    parts = {name: getattr(progress, name) for name in PlanProgress.__slots__}
     steps = progress.steps
     parts["_ready"] = sorted(number for number in progress._ready if steps[number].status is StepStatus.WAITING)
     parts["_moments"] = {entry for entry in progress._moments if progress._settling.get(entry[1]) == entry[0]}
@@ -93,7 +95,7 @@ def in_no_order(state: State) -> Snapshot:
 @given(STEPS, POLICIES_OF_ALL_KINDS)
 def test_the_quick_way_to_what_is_due_is_the_plain_one(steps: list[Step], policy: Policy) -> None:
     """The same events start and end, the same steps begin, whoever looks and however."""
-    pairs = zip(live(steps, policy), live(steps, policy, plain.happenings), strict=True)
+    pairs = zip(live(steps, policy), live(steps, policy, plain.due_actions), strict=True)
     for (quick, now), (slow, _) in pairs:
         assert in_no_order(quick) == in_no_order(slow)
         for progress in quick.plans.values():

@@ -6,8 +6,7 @@ import pytest
 
 from duenotice.clock import Instant
 from duenotice.domain.commands import CancelEvent, Command, ReportImpact
-from duenotice.domain.event import Phase
-from duenotice.domain.lifecycle import MOVES, Act, move
+from duenotice.domain.event import MOVES, Act, Phase, move
 from duenotice.domain.snapshot import take
 from duenotice.errors import Conflict, NotFound
 from tests.unit.domain.build import NOW, SECOND, do, id_of, listening, schedule, started, tick

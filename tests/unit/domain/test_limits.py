@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.domain import commands as c
-from duenotice.domain.event import LONGEST_DESCRIPTION, MOST_RESOURCES, EventType, Phase
+from duenotice.domain.event import LONGEST_DESCRIPTION, MOST_RESOURCES, EventType, Phase, size_of
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Vm
-from duenotice.domain.limits import DOCUMENT_FRAME, size_of
-from duenotice.domain.maintenance import Status, StepStatus
-from duenotice.domain.planning import NO_ROOM
+from duenotice.domain.plan import Status, StepStatus
 from duenotice.domain.policy import Policy
+from duenotice.domain.rules.limits import DOCUMENT_FRAME
+from duenotice.domain.rules.maintenance import NO_ROOM
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.errors import Refused
 from duenotice.wire.api_versions import API_VERSIONS
-from duenotice.wire.document_json import encode_document
+from duenotice.wire.documents import encode_document
 from tests.unit.domain.build import BATCH, HOUR, NOW, SEED, WEB, declaration, do, id_of, listening, schedule, tick
 
 TWO = Policy(events_per_scope=2)
@@ -193,7 +193,7 @@ class TestBytesOfADocument:
         for number in (1, 2, 3):
             do(state, reboot(number, "alone", description="\x01" * LONGEST_DESCRIPTION), policy=policy)
             do(state, c.CancelEvent(id_of(number)))
-        assert state.sizes == {}
+        assert state.document_sizes == {}
 
     @given(st.text(max_size=40), st.sets(st.sampled_from(WEBS[::2]), min_size=1), st.sampled_from([*EventType][:3]))
     def test_what_is_counted_is_close_to_the_largest_document(
@@ -205,7 +205,7 @@ class TestBytesOfADocument:
         tick(state, NOW.after(HOUR))
         document = state.document(WEB.key)
         assert {event.phase for event in document.events} <= {Phase.SCHEDULED, Phase.STARTED}
-        counted = DOCUMENT_FRAME + state.sizes.get(WEB.key, 0)
+        counted = DOCUMENT_FRAME + state.document_sizes.get(WEB.key, 0)
         written = max(len(encode_document(document, version)) for version in API_VERSIONS)
         assert written <= counted <= written + DOCUMENT_FRAME + 100 * len(document.events)
         assert counted == DOCUMENT_FRAME + sum(map(size_of, document.events))

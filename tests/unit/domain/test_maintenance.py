@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.domain import pieces
+from duenotice.domain import bulk
 from duenotice.domain.event import By, Cause, EventType
-from duenotice.domain.fleet import Vm
-from duenotice.domain.maintenance import Maintenance, Step, StepStatus, cut
-from duenotice.domain.scope import scope_of
+from duenotice.domain.fleet import Vm, scope_of
+from duenotice.domain.plan import Maintenance, Step, StepStatus, cut
 from tests.unit.domain.build import BATCH, SEED, SHOP, VMS, WEB
 
 OVER = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED)
@@ -43,7 +42,7 @@ class TestCutting:
         assert cut(vms("web-0", "web-2")) == (Step(WEB.key, 0, WEB.key, ("web-0", "web-2"), "host-1"),)
 
     def test_a_set_is_cut_by_update_domain_and_then_by_host(self) -> None:
-        assert [(s.turn, s.host, s.resources) for s in cut(vms("web-0", "web-1", "web-2", "web-3"))] == [
+        assert [(s.domain, s.host, s.resources) for s in cut(vms("web-0", "web-1", "web-2", "web-3"))] == [
             (0, "host-1", ("web-0", "web-2")),
             (1, "host-1", ("web-3",)),
             (1, "host-2", ("web-1",)),
@@ -51,8 +50,8 @@ class TestCutting:
 
     def test_a_scale_set_is_one_lane_with_an_event_for_each_placement_group(self) -> None:
         steps = cut(vms("batch_0", "batch_1", "batch_100", "batch_101"))
-        assert {s.lane for s in steps} == {BATCH.key}
-        assert [(s.turn, s.scope, s.resources) for s in steps] == [
+        assert {s.group for s in steps} == {BATCH.key}
+        assert [(s.domain, s.scope, s.resources) for s in steps] == [
             (0, f"{BATCH.key}/0", ("batch_0", "batch_1")),
             (0, f"{BATCH.key}/1", ("batch_100",)),
             (1, f"{BATCH.key}/1", ("batch_101",)),
@@ -70,7 +69,7 @@ class TestCutting:
         assert (only.host, only.resources) == (None, ("Front_IN_0", "Front_IN_1", "Front_IN_2"))
 
     def test_the_order_of_the_vms_makes_no_difference_to_the_order_of_the_steps(self) -> None:
-        assert [s.lane for s in cut(reversed(VMS))] == [s.lane for s in cut(VMS)]
+        assert [s.group for s in cut(reversed(VMS))] == [s.group for s in cut(VMS)]
 
     def test_of_nothing_nothing_is_cut(self) -> None:
         assert cut([]) == ()
@@ -78,7 +77,7 @@ class TestCutting:
     @given(st.permutations(VMS), st.integers(1, 5))
     def test_sorted_in_pieces_it_is_what_one_sort_would_give(self, vms: list[Vm], piece: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pieces, "PIECE", piece)
+            patch.setattr(bulk, "PIECE", piece)
             assert cut(vms) == sorted_at_once(vms)
 
 
@@ -103,7 +102,7 @@ def test_by_fault_domain_the_vms_of_each_are_hit_in_one_turn() -> None:
     """G01: its update domains have an event each, as Resources lie in one (S10), and these go together."""
     vms = [Vm(f"w-{n}", f"10.9.0.{n}", "set/w", update_domain=n // 2, fault_domain=n % 2, host="h") for n in range(4)]
     steps = cut([*vms, Vm("single", "10.9.0.9")], By.FAULT_DOMAIN)
-    assert [(step.lane, step.turn, step.update_domain, step.resources) for step in steps] == [
+    assert [(step.group, step.domain, step.update_domain, step.resources) for step in steps] == [
         ("set/w", 0, 0, ("w-0",)),
         ("set/w", 0, 1, ("w-2",)),
         ("set/w", 1, 0, ("w-1",)),

@@ -10,7 +10,7 @@ from duenotice.clock import MICROS as SECOND
 from duenotice.clock import Instant
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Group, GroupKind
-from duenotice.domain.notice import checked, earliest, minimum_notice
+from duenotice.domain.rules.timing import checked, earliest, minimum_notice
 from duenotice.errors import Refused
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -2,15 +2,14 @@
 
 import pytest
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.apply import apply
 from duenotice.domain.commands import ApplyFleet, DeleteInstances, OperateVm, SetEventsPolicy, StartMaintenance
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import EventsPolicy, Group, Vm
-from duenotice.domain.owners_policy import AT_ONCE, OWNERS_POLICY, in_force
 from duenotice.domain.policy import Policy
-from duenotice.domain.preview import preview
-from duenotice.domain.raising import NOBODY_LISTENS
+from duenotice.domain.rules.creation import APPROVED_BEFOREHAND, AT_ONCE, NOBODY_LISTENS, in_force
+from duenotice.domain.rules.preview import preview
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.errors import InvariantBroken, NotFound, Refused
@@ -50,7 +49,7 @@ def seen(event: Event) -> tuple[Phase, str]:
     return event.phase, event.approved_by
 
 
-AT_BIRTH = (Phase.STARTED, OWNERS_POLICY)
+AT_BIRTH = (Phase.STARTED, APPROVED_BEFOREHAND)
 WAITS = (Phase.SCHEDULED, "")
 
 
@@ -149,7 +148,7 @@ class TestAllInstancesDown:
     def test_an_event_that_comes_while_its_vm_is_down_is_approved(self) -> None:
         state = with_policy("vm/alone", ALL_DOWN)
         started(state, schedule(state, "alone"))
-        assert seen(schedule(state, "alone", number=2)) == (Phase.SCHEDULED, OWNERS_POLICY)
+        assert seen(schedule(state, "alone", number=2)) == (Phase.SCHEDULED, APPROVED_BEFOREHAND)
         tick(state)
         assert state.events[id_of(2)].phase is Phase.STARTED
 
@@ -176,7 +175,7 @@ class TestAllInstancesDown:
         """M14: on by default, and one who says no gets the whole notice."""
         state = listening()
         started(state, schedule(state, "alone"))
-        assert seen(schedule(state, "alone", number=2)) == (Phase.SCHEDULED, OWNERS_POLICY)
+        assert seen(schedule(state, "alone", number=2)) == (Phase.SCHEDULED, APPROVED_BEFOREHAND)
         with_policy("vm/alone", EventsPolicy(all_instances_down=False), state)
         assert seen(schedule(state, "alone", number=3)) == WAITS
 
@@ -185,7 +184,7 @@ class TestAllInstancesDown:
         fail(state, "host-1")
         assert seen(schedule(state, "web-0")) == WAITS  # web-1 is up
         started(state, operate(state, "web-1", EventType.REBOOT, number=2))
-        assert seen(schedule(state, "web-0", number=3)) == (Phase.SCHEDULED, OWNERS_POLICY)
+        assert seen(schedule(state, "web-0", number=3)) == (Phase.SCHEDULED, APPROVED_BEFOREHAND)
 
     def test_another_update_domain_still_comes_first(self) -> None:
         """Approved is not started: maintenance goes one update domain at a time (S11)."""
@@ -194,7 +193,7 @@ class TestAllInstancesDown:
         started(state, operate(state, "web-1", EventType.REBOOT, number=2))
         event = schedule(state, "web-0", number=3)
         tick(state)
-        assert seen(state.events[event.id]) == (Phase.SCHEDULED, OWNERS_POLICY)
+        assert seen(state.events[event.id]) == (Phase.SCHEDULED, APPROVED_BEFOREHAND)
 
     def test_who_has_left_the_scope_does_not_count(self) -> None:
         state = with_policy("vm/alone", ALL_DOWN)
@@ -218,7 +217,7 @@ class TestAllInstancesDown:
         state = with_policy("scale-set/batch", ALL_DOWN)
         started(state, schedule(state, "batch_0", "batch_1"))
         do(state, DeleteInstances("batch", ("batch_0",), SEED))
-        assert [event.approved_by for event in state.events_on("batch_0")][1:] == [OWNERS_POLICY]
+        assert [event.approved_by for event in state.events_on("batch_0")][1:] == [APPROVED_BEFOREHAND]
 
 
 class TestPlans:
@@ -264,6 +263,11 @@ class TestSetting:
         do(state, SetEventsPolicy("vm/alone", REDEPLOYS, keep=True))
         assert state.fleet.vms["alone"].events_policy == EventsPolicy(True, True)
 
+    def test_a_no_takes_the_place_of_a_yes_that_is_kept(self) -> None:
+        state = with_policy("vm/alone", REBOOTS)
+        do(state, SetEventsPolicy("vm/alone", NO_REBOOTS, keep=True))
+        assert state.fleet.vms["alone"].events_policy == NO_REBOOTS
+
     def test_the_same_again_changes_nothing(self) -> None:
         state = with_policy("vm/alone", REBOOTS)
         assert do(state, SetEventsPolicy("vm/alone", REBOOTS)) == []
@@ -292,8 +296,8 @@ class TestSetting:
         assert state.fleet.vms["alone"].events_policy == EventsPolicy()
 
     def test_it_touches_the_vm_and_nothing_of_a_group(self) -> None:
-        assert t.EventsPolicySet("vm/alone", REBOOTS).touched_vms == ("alone",)
-        assert t.EventsPolicySet("set/web", REBOOTS).touched_vms == ()
+        assert t.vms_touched_by(t.EventsPolicySet("vm/alone", REBOOTS)) == ("alone",)
+        assert t.vms_touched_by(t.EventsPolicySet("set/web", REBOOTS)) == ()
 
     @pytest.mark.parametrize("of", ["vm/nobody", "set/nobody"])
     def test_a_record_about_nothing_is_a_bug(self, of: str) -> None:

@@ -3,16 +3,15 @@
 import pytest
 
 from duenotice.domain.commands import CancelEvent, LiftIncarnations
-from duenotice.domain.part import difference, part_of
-from duenotice.domain.scope import scope_of
-from duenotice.domain.snapshot import restore
+from duenotice.domain.fleet import scope_of
+from duenotice.domain.snapshot import difference, partial_snapshot, restore
 from duenotice.domain.state import State
 from tests.unit.domain.build import EVERYBODY, VMS, do, listening, schedule
 
 
 def part(state: State, *names: str) -> State:
     """The part of these VMs, as a follower has it."""
-    return restore(part_of(state, names))
+    return restore(partial_snapshot(state, names))
 
 
 @pytest.mark.parametrize("name", EVERYBODY)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.domain import pieces
-from duenotice.domain.pieces import by_key, chunks, in_order, used_up
+from duenotice.domain import bulk
+from duenotice.domain.bulk import by_key, chunks, in_order, used_up
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers()))
 
@@ -13,7 +13,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers()))
 @given(PAIRS, st.integers(1, 5))
 def test_sorted_in_pieces_is_sorted_and_equals_stay_in_order(things: list[tuple[int, int]], piece: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "PIECE", piece)
+        patch.setattr(bulk, "PIECE", piece)
         assert list(in_order(things, key=lambda pair: pair[0])) == sorted(things, key=lambda pair: pair[0])
 
 

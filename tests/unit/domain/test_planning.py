@@ -7,15 +7,14 @@ from msgspec import structs
 
 from duenotice.clock import Instant, micros
 from duenotice.domain import commands as c
-from duenotice.domain import plans_applied
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.apply import apply
-from duenotice.domain.due import next_due
 from duenotice.domain.event import By, Cause, Event, EventType, Phase
-from duenotice.domain.fleet import Vm
-from duenotice.domain.maintenance import MOST, Maintenance, Status, StepStatus
-from duenotice.domain.planning import A_RULE_FAILED, halted
+from duenotice.domain.fleet import Vm, scope_of
+from duenotice.domain.plan import MOST, Maintenance, Status, StepStatus
 from duenotice.domain.policy import Policy
+from duenotice.domain.rules.due import next_due
+from duenotice.domain.rules.maintenance import A_RULE_FAILED, halted
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.errors import Conflict, NotFound, Refused
@@ -26,6 +25,7 @@ from tests.unit.domain.build import (
     NOW,
     POLICY,
     SECOND,
+    SHOP,
     VMS,
     WEB,
     approve,
@@ -194,7 +194,7 @@ class TestBeginning:
     def test_an_id_whose_events_are_still_there_is_not_used_again_although_the_plan_is_forgotten(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(plans_applied, "MAINTENANCES_KEPT", 0)
+        monkeypatch.setattr("duenotice.domain.apply.MAINTENANCES_KEPT", 0)
         state = state_of()
         maintain(state, "web-0")
         do(state, c.CancelMaintenance(id_of(1)))
@@ -295,7 +295,7 @@ class TestGoingOn:
         let_pass(state, NOW)
         assert (plan_of(state).status, set(steps_of(state))) == (DONE, {STEP_DONE})
         assert not state.events
-        assert not state.outcomes
+        assert not state.unprocessed_outcomes
 
     def test_a_failure_of_the_host_holds_it_back_but_not_for_ever(self) -> None:
         state = listening()
@@ -312,8 +312,11 @@ class TestGoingOn:
         tick(state, NOW.after(900 * SECOND))
         do(state, c.ReportImpact(event_on(state, "web-0").id, "broken"), NOW.after(1000 * SECOND))
         restored = restore(take(state))
-        assert (restored.maintenances, restored.outcomes) == (state.maintenances, state.outcomes)
-        assert len(state.outcomes) == 1
+        assert (restored.maintenances, restored.unprocessed_outcomes) == (
+            state.maintenances,
+            state.unprocessed_outcomes,
+        )
+        assert len(state.unprocessed_outcomes) == 1
         assert let_pass(state, NOW.after(1000 * SECOND)) == let_pass(restored, NOW.after(1000 * SECOND))
         assert take(restored) == take(state)
 
@@ -397,7 +400,7 @@ class TestCancelling:
         state = self.cancelled_with_one_started()
         tick(state, NOW.after(600 * SECOND))
         assert (plan_of(state).status, steps_of(state)) == (CANCELLED, [STEP_DONE, SKIPPED])
-        assert (state.outcomes, state.events) == ({}, {})
+        assert (state.unprocessed_outcomes, state.events) == ({}, {})
 
     def test_while_it_runs_to_its_end_the_set_is_not_free(self) -> None:
         """Else another update domain of a scale set could be hit beside it."""
@@ -635,7 +638,7 @@ class TestMoving:
         self.elsewhere(state)
         assert event_on(state, "web-0").scope == "vm/web-0"
         let_pass(state, NOW)
-        assert (plan_of(state).status, steps_of(state), state.outcomes) == (DONE, [STEP_DONE], {})
+        assert (plan_of(state).status, steps_of(state), state.unprocessed_outcomes) == (DONE, [STEP_DONE], {})
 
     def test_so_is_one_that_had_started(self) -> None:
         state = state_of()
@@ -688,7 +691,7 @@ class TestDraining:
     def test_one_of_several_that_left_before_their_step_is_left_out_and_named(self) -> None:
         state = listening()
         do(state, c.StartMaintenance(id_of(1), EventType.FREEZE, ("web-0", "web-2"), Cause.LIVE_MIGRATION))
-        apply(state, t.VmsPut((state.fleet.vms["web-2"].on("host-2"),)))
+        apply(state, t.VmsPut((state.fleet.vms["web-2"].moved_to("host-2"),)))
         tick(state)
         assert (under_way(state), reasons_of(state)) == ([("web-0",)], ["No longer there: web-2."])
 
@@ -716,7 +719,7 @@ class TestDraining:
     def test_a_reboot_hits_its_vms_wherever_they_are(self) -> None:
         state = listening()
         do(state, c.StartMaintenance(id_of(1), EventType.REBOOT, ("alone",)))
-        apply(state, t.VmsPut((state.fleet.vms["alone"].on("host-2"),)))
+        apply(state, t.VmsPut((state.fleet.vms["alone"].moved_to("host-2"),)))
         tick(state)
         assert under_way(state) == [("alone",)]
 
@@ -771,7 +774,7 @@ class TestMemory:
 
     @pytest.fixture(autouse=True)
     def keep_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(plans_applied, "MAINTENANCES_KEPT", 2)
+        monkeypatch.setattr("duenotice.domain.apply.MAINTENANCES_KEPT", 2)
 
     def test_only_the_last_to_be_over_are_kept(self) -> None:
         """The first begun is the last to end, and is kept."""
@@ -786,12 +789,12 @@ class TestMemory:
 
     def test_of_large_plans_that_are_over_only_the_last_has_its_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The others have a tally, also after a restart."""
-        monkeypatch.setattr(plans_applied, "STEPS_KEPT", 1)
+        monkeypatch.setattr("duenotice.domain.apply.STEPS_KEPT", 1)
         state = listening()
         maintain(state, *WEBS, number=1)
         whole = state.plans[id_of(1)].tally()
         do(state, c.CancelMaintenance(id_of(1)))
-        assert (whole.lanes, whole.lanes_in_all, sum(whole.steps), sum(whole.vms)) == (("set/web",), 1, 3, 4)
+        assert (whole.groups, whole.groups_in_all, sum(whole.steps), sum(whole.vms)) == (("set/web",), 1, 3, 4)
         maintain(state, "alone", number=2)
         do(state, c.CancelMaintenance(id_of(2)))
         assert len(state.maintenances[id_of(1)].steps) == 3, "a small plan lets go of nothing"
@@ -809,7 +812,7 @@ class TestMemory:
     def test_a_large_plan_that_still_hits_keeps_its_steps_until_it_does_not(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(plans_applied, "STEPS_KEPT", 1)
+        monkeypatch.setattr("duenotice.domain.apply.STEPS_KEPT", 1)
         state, now = listening(), NOW
         maintain(state, *WEBS, number=1)
         now = NOW.after(900 * SECOND)
@@ -822,12 +825,12 @@ class TestMemory:
         let_pass(state, now)
         assert [len(plan.steps) for plan in state.maintenances.values()] == [0, 2]
         assert state.plans[id_of(1)].tally().steps == (2, 0, 1, 0, 0)
-        assert (state.lanes, state.under_way) == ({}, {})
+        assert (state.plans_by_group, state.step_of_event) == ({}, {})
 
     def test_the_steps_of_a_plan_that_failed_long_ago_are_not_tried_again(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(plans_applied, "STEPS_KEPT", 0)
+        monkeypatch.setattr("duenotice.domain.apply.STEPS_KEPT", 0)
         state = listening()
         maintain(state, "alone", number=1)
         (event,) = state.events.values()
@@ -854,18 +857,18 @@ class TestMemory:
             do(state, c.CancelMaintenance(id_of(number)))
         assert list(state.maintenances) == [id_of(2), id_of(3), id_of(4)]
         let_pass(state, NOW)
-        assert (state.events, state.outcomes) == ({}, {})
+        assert (state.events, state.unprocessed_outcomes) == ({}, {})
 
     def test_an_end_that_nobody_has_looked_at_yet_goes_with_its_plan(self) -> None:
         state = listening()
         for number, name in enumerate(("alone", "zonal", "adrift"), 1):
             maintain(state, name, number=number)
             do(state, c.CancelMaintenance(id_of(number)))
-        assert len(state.outcomes) == 1
+        assert len(state.unprocessed_outcomes) == 1
         do(state, c.StartMaintenance(id_of(4), EventType.REBOOT, ("web-0",)))
         assert len(state.maintenances) == 3
         let_pass(state, NOW)
-        assert state.outcomes == {}
+        assert state.unprocessed_outcomes == {}
 
 
 def test_a_plan_goes_on_although_it_is_not_known_what_became_of_an_event() -> None:
@@ -873,7 +876,7 @@ def test_a_plan_goes_on_although_it_is_not_known_what_became_of_an_event() -> No
     state = listening()
     maintain(state, *WEBS)
     do(state, c.CancelEvent(event_on(state, "web-0").id))
-    lost = restore(structs.replace(take(state), outcomes=()))
+    lost = restore(structs.replace(take(state), unprocessed_outcomes=()))
     tick(lost)
     assert (steps_of(lost)[0], reasons_of(lost)[0]) == (SKIPPED, "What happened to its event is not known.")
     let_pass(lost, NOW)
@@ -895,7 +898,7 @@ def test_an_operators_own_event_beside_a_plan_is_none_of_its_business() -> None:
     schedule(state, "web-1")
     maintain(state, "web-0")
     let_pass(state, NOW)
-    assert (plan_of(state).status, state.outcomes) == (DONE, {})
+    assert (plan_of(state).status, state.unprocessed_outcomes) == (DONE, {})
 
 
 def test_the_demo_set_has_what_these_tests_need() -> None:
@@ -952,6 +955,20 @@ class TestByFaultDomain:
         assert [event.resources for event in state.events.values()] == [("w-1",)]
         (step,) = (step for step in state.maintenances[id_of(1)].steps if step.resources == ("w-3",))
         assert step.reason == "Its VMs have left fault domain 1 of set/web."
+
+    @pytest.mark.parametrize(
+        ("place", "domain"),
+        [({"group": None, "update_domain": None}, None), ({"group": SHOP.key, "update_domain": 1}, 1)],
+    )
+    def test_the_event_of_a_vm_that_moves_to_another_set_counts_by_update_domain_there(
+        self, place: dict[str, object], domain: int | None
+    ) -> None:
+        """Fault domains of one set mean nothing in another."""
+        state = self.begun()
+        vms = [structs.replace(vm, **place) if vm.name == "w-0" else vm for vm in self.VMS]
+        do(state, c.ApplyFleet(declaration(*vms, digest="changed")))
+        (event,) = (event for event in state.events.values() if event.resources == ("w-0",))
+        assert (event.scope, event.domain) == (scope_of(state.fleet.vms["w-0"]), domain)
 
     @pytest.mark.parametrize("kind", [EventType.REBOOT, EventType.REDEPLOY])
     def test_what_reboots_does_not_go_by_fault_domain(self, kind: EventType) -> None:

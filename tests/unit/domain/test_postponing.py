@@ -8,8 +8,8 @@ from duenotice.domain.commands import (
     PostponeEvents,
 )
 from duenotice.domain.event import EventType
-from duenotice.domain.postponing import owed, to_be_seen_by
-from duenotice.domain.transitions import EventCancelled, EventPostponed, EventRaised, Record, Transition, VmsRemoved
+from duenotice.domain.records import EventCancelled, EventPostponed, EventRaised, Record, Transition, VmsRemoved
+from duenotice.domain.rules.timing import owed, to_be_seen_by
 from tests.unit.domain.build import (
     NOW,
     SECOND,

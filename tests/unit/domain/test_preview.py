@@ -7,7 +7,7 @@ from duenotice.domain.commands import PauseMaintenance, StartMaintenance
 from duenotice.domain.event import Cause, EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.policy import Policy
-from duenotice.domain.preview import outlook, preview
+from duenotice.domain.rules.preview import outlook, preview
 from duenotice.domain.snapshot import take
 from duenotice.errors import Conflict, Unavailable
 from tests.unit.domain.build import (
@@ -180,4 +180,4 @@ def test_the_outlook_of_a_plan_half_done_leaves_out_what_is_over() -> None:
 def test_a_copy_to_look_ahead_from_counts_the_vms_of_each_scope() -> None:
     """Else the outlook of a plan beside an instance that is deleted fails: it counts one VM less than none."""
     state = listening()
-    assert state.copy_to_read().residents == state.residents != {}
+    assert state.copy_to_read().scope_sizes == state.scope_sizes != {}

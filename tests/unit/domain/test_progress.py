@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from duenotice.domain.event import Cause, EventType
-from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus
-from duenotice.domain.progress import Progress
+from duenotice.domain.plan import Maintenance, PlanProgress, Status, Step, StepStatus
 from duenotice.errors import InvariantBroken
 from tests.unit.domain.build import SEED
 from tests.unit.domain.test_indexes import progress_of
@@ -29,7 +28,7 @@ def step(
 
 
 def ready(plan: Maintenance, now: int) -> list[int]:
-    return Progress(plan).ready(now)
+    return PlanProgress(plan).ready(now)
 
 
 class TestReady:
@@ -60,7 +59,7 @@ class TestReady:
 
     def test_after_a_turn_that_was_only_skipped_nothing_has_to_settle(self) -> None:
         skipped = plan(step(0, StepStatus.SKIPPED, 10), step(1), settle=5)
-        assert (ready(skipped, 10), Progress(skipped).next_look(0)) == ([1], None)
+        assert (ready(skipped, 10), PlanProgress(skipped).next_look(0)) == ([1], None)
 
     @pytest.mark.parametrize(
         ("at_once", "begun"), [(0, [1, 2, 3]), (1, []), (2, [1]), (3, [1, 2]), (9, [1, 2, 3]), (2**63, [1, 2, 3])]
@@ -87,7 +86,7 @@ class TestSkipping:
 
     def test_after_a_turn_that_was_skipped_all_steps_of_the_next_may_begin(self) -> None:
         """Turn 0 has settled at 17, turn 1 is skipped then, and there is room for both steps of turn 2."""
-        going = Progress(plan(step(0, StepStatus.DONE, 12), step(1), step(2), step(2), settle=5, at_once=2))
+        going = PlanProgress(plan(step(0, StepStatus.DONE, 12), step(1), step(2), step(2), settle=5, at_once=2))
         assert going.ready(17) == [1]
         going.end(1, StepStatus.SKIPPED, 17, "Its VMs are gone.")
         assert going.ready(17) == [2, 3]
@@ -97,20 +96,20 @@ class TestNextLook:
     """When to look again by itself."""
 
     def test_when_the_lane_has_settled(self) -> None:
-        ended = Progress(plan(step(0, StepStatus.DONE, 10), step(0, StepStatus.DONE, 12), step(1), settle=5))
+        ended = PlanProgress(plan(step(0, StepStatus.DONE, 10), step(0, StepStatus.DONE, 12), step(1), settle=5))
         assert [ended.next_look(after) for after in (12, 16, 17)] == [17, 17, None]
 
     def test_when_the_next_of_several_lanes_has(self) -> None:
         lanes = [[step(0, StepStatus.DONE, 10 + n, f"set/{n}"), step(1, lane=f"set/{n}")] for n in range(4)]
-        settling = Progress(plan(*(each for lane in lanes for each in lane), settle=5))
+        settling = PlanProgress(plan(*(each for lane in lanes for each in lane), settle=5))
         assert [settling.next_look(after) for after in (13, 15, 16, 18)] == [15, 16, 17, None]
 
     def test_never_when_nothing_waits(self) -> None:
-        busy = Progress(plan(step(0, StepStatus.DONE, 10), step(1, StepStatus.UNDER_WAY), settle=5))
+        busy = PlanProgress(plan(step(0, StepStatus.DONE, 10), step(1, StepStatus.UNDER_WAY), settle=5))
         assert busy.next_look(0) is None
 
     def test_never_for_a_paused_plan(self) -> None:
-        paused = Progress(plan(step(0, StepStatus.DONE, 10), step(1), settle=5, status=Status.PAUSED))
+        paused = PlanProgress(plan(step(0, StepStatus.DONE, 10), step(1), settle=5, status=Status.PAUSED))
         assert paused.next_look(0) is None
 
 
@@ -118,28 +117,28 @@ class TestChanging:
     """What is kept is brought in step with each change; what cannot be is told, and nothing is changed."""
 
     def test_a_copy_goes_its_own_way(self) -> None:
-        first = Progress(plan(step(0), step(1), step(0, lane="set/b"), settle=5))
+        first = PlanProgress(plan(step(0), step(1), step(0, lane="set/b"), settle=5))
         first.begin(0, "event", "")
         first.end(0, StepStatus.DONE, 10, "")
         second = first.copy()
-        before = progress_of(Progress(first.whole()))
+        before = progress_of(PlanProgress(first.whole()))
         second.begin(2, "other", "")
         second.end(2, StepStatus.DONE, 20, "")
         assert progress_of(first) == before
-        assert progress_of(second) == progress_of(Progress(second.whole()))
+        assert progress_of(second) == progress_of(PlanProgress(second.whole()))
 
     def test_a_plan_that_can_never_change_again_is_shared(self) -> None:
-        over = Progress(plan(step(0, StepStatus.DONE, 10), status=Status.DONE))
+        over = PlanProgress(plan(step(0, StepStatus.DONE, 10), status=Status.DONE))
         assert over.copy() is over
-        hit = Progress(plan(step(0, StepStatus.UNDER_WAY), status=Status.CANCELLED))
+        hit = PlanProgress(plan(step(0, StepStatus.UNDER_WAY), status=Status.CANCELLED))
         assert hit.copy() is not hit
 
     def test_an_end_out_of_turn_does_not_confuse_the_lane(self) -> None:
         """Nothing does so, but a fold that goes wrong would be worse."""
-        late = Progress(plan(step(0, StepStatus.UNDER_WAY), step(1), step(2)))
+        late = PlanProgress(plan(step(0, StepStatus.UNDER_WAY), step(1), step(2)))
         late.end(1, StepStatus.SKIPPED, 5, "Why.")
         late.end(0, StepStatus.DONE, 10, "")
-        assert (late.ready(10), progress_of(late)) == ([2], progress_of(Progress(late.whole())))
+        assert (late.ready(10), progress_of(late)) == ([2], progress_of(PlanProgress(late.whole())))
 
     @pytest.mark.parametrize("number", [-1, 0, 1, 9])
     def test_only_a_step_that_waits_begins(self, number: int) -> None:
@@ -157,7 +156,7 @@ class TestChanging:
 
 def unchanged(plan: Maintenance, act: str, *values: Any) -> None:
     """It is a fault of ours, and the plan is as it was."""
-    progress = Progress(plan)
+    progress = PlanProgress(plan)
     with pytest.raises(InvariantBroken, match=f"Step {values[0]} of {SEED} cannot"):
         getattr(progress, act)(*values)
-    assert progress_of(progress) == progress_of(Progress(plan))
+    assert progress_of(progress) == progress_of(PlanProgress(plan))

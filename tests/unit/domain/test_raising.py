@@ -13,10 +13,10 @@ from duenotice.domain.commands import (
 )
 from duenotice.domain.event import LONGEST_DESCRIPTION, LONGEST_DURATION, Cause, EventType, Phase
 from duenotice.domain.policy import Policy
-from duenotice.domain.raising import NOBODY_LISTENS
+from duenotice.domain.records import EventRaised, OperationPerformed, VmsPut, VmsRemoved
+from duenotice.domain.rules.creation import NOBODY_LISTENS
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventRaised, OperationPerformed, VmsPut, VmsRemoved
 from duenotice.errors import Conflict, DuenoticeError, NotFound, Refused
 from tests.unit.domain.build import (
     NOW,

@@ -5,9 +5,7 @@ import pytest
 from duenotice.domain.commands import AcceptImpact, ClaimImpact, Command, ReportAttempt, ReportImpact
 from duenotice.domain.event import Event, EventType
 from duenotice.domain.policy import Policy
-from duenotice.domain.reporting import LONGEST_FAILURE
-from duenotice.domain.state import State
-from duenotice.domain.transitions import (
+from duenotice.domain.records import (
     EventCompleted,
     EventFailed,
     ImpactAccepted,
@@ -17,6 +15,8 @@ from duenotice.domain.transitions import (
     VmsPut,
     VmsRemoved,
 )
+from duenotice.domain.rules.lifecycle import LONGEST_FAILURE
+from duenotice.domain.state import State
 from duenotice.errors import Conflict, NotFound, Refused
 from tests.unit.domain.build import NOW, approve, do, evict, fail, id_of, listening, operate, schedule, tick
 
@@ -90,6 +90,18 @@ def test_one_node_makes_an_attempt_and_no_other_unless_that_one_is_gone() -> Non
             claim(state, event, 1, "b", instead_of)
     assert claim(state, event, 1, "b", "a") == [ImpactClaimed(event.id, "vm/alone", 1, "b")]
     assert state.document("vm/alone").incarnation == before
+
+
+def test_of_two_processes_of_a_node_only_the_one_in_the_directory_of_the_claim_makes_the_attempt() -> None:
+    """N12: the other one stood still, or was started anew elsewhere; it does not have the notes."""
+    state, event = rebooting()
+    first, second = (ClaimImpact(event.id, 1, "a", directory=directory) for directory in ("first", "second"))
+    assert do(state, first, policy=DRIVEN) == [ImpactClaimed(event.id, "vm/alone", 1, "a", "first")]
+    assert do(state, first, policy=DRIVEN) == []
+    with pytest.raises(Conflict, match="The node a makes this attempt"):
+        do(state, second, policy=DRIVEN)
+    attempt(state, event, 1)
+    assert state.events[event.id].claimed_in == ""
 
 
 def test_the_next_attempt_is_anybodys_and_only_the_next_can_be_claimed() -> None:

@@ -4,10 +4,10 @@ import pytest
 
 from duenotice.domain.apply import apply
 from duenotice.domain.commands import EnableScope, LiftIncarnations
-from duenotice.domain.decide import FAR_AHEAD
 from duenotice.domain.fleet import Vm
+from duenotice.domain.records import VmsPut, VmsRemoved
+from duenotice.domain.rules.decide import FAR_AHEAD
 from duenotice.domain.snapshot import restore, take
-from duenotice.domain.transitions import VmsPut, VmsRemoved
 from tests.unit.domain.build import do, listening, schedule
 
 FIRST = LiftIncarnations(200_000_000)
@@ -87,15 +87,15 @@ def test_several_nodes_that_find_the_same_loss_lift_once() -> None:
     found = state.position
     do(state, LiftIncarnations(FIRST.to, unless_after=found))
     assert do(state, LiftIncarnations(SECOND.to, unless_after=found)) == []
-    assert restore(take(state)).lifted_at == state.lifted_at == found + 1
-    assert state.floor == FIRST.to
+    assert restore(take(state)).raised_at == state.raised_at == found + 1
+    assert state.least_incarnation == FIRST.to
 
 
 def test_the_next_loss_is_lifted_for_again() -> None:
     state = listening()
     do(state, LiftIncarnations(FIRST.to, unless_after=state.position))
     do(state, LiftIncarnations(SECOND.to, unless_after=state.position))
-    assert state.floor == SECOND.to
+    assert state.least_incarnation == SECOND.to
 
 
 def test_numbers_that_a_node_has_seen_and_the_journal_has_lost_are_not_given_again() -> None:
@@ -104,4 +104,4 @@ def test_numbers_that_a_node_has_seen_and_the_journal_has_lost_are_not_given_aga
     found = state.position
     do(state, LiftIncarnations(FIRST.to, unless_after=found))
     do(state, LiftIncarnations(FIRST.to, unless_after=found, above=SECOND.to))
-    assert state.floor == SECOND.to + FAR_AHEAD
+    assert state.least_incarnation == SECOND.to + FAR_AHEAD

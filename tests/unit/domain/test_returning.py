@@ -5,10 +5,10 @@ from msgspec import structs
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, EventType, Phase
 from duenotice.domain.fleet import Host, Vm
-from duenotice.domain.maintenance import Status, StepStatus
+from duenotice.domain.plan import Status, StepStatus
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.errors import Conflict, NotFound, Refused

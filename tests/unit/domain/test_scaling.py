@@ -5,14 +5,14 @@ from typing import NoReturn
 import pytest
 from msgspec import structs
 
+from duenotice.domain import bulk
 from duenotice.domain import commands as c
-from duenotice.domain import pieces
 from duenotice.domain.event import Cause, EventType, Phase, Source
 from duenotice.domain.fleet import LARGEST_SCALE_SET, Declaration, EventsPolicy, Group, GroupKind, Vm
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import EventRaised, OperationPerformed, Transition, VmsPut, VmsRemoved
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventRaised, OperationPerformed, Transition, VmsPut, VmsRemoved
 from duenotice.errors import Conflict, DuenoticeError, LookAt, NotFound, Refused
 from tests.unit.domain.build import (
     NOW,
@@ -116,7 +116,7 @@ class TestScaleOut:
         assert (len(names(state)), names(state)[-1]) == (6, "jobs_5")
 
     def test_many_are_written_in_rows_of_a_readable_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pieces, "CHUNK", 2)
+        monkeypatch.setattr(bulk, "CHUNK", 2)
         changes = do(fleet_of(), c.ScaleSet("jobs", SEED, by=5))
         assert [len(change.vms) for change in changes if isinstance(change, VmsPut)] == [2, 2, 1]
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from duenotice.domain.fleet import Group, GroupKind, Vm
-from duenotice.domain.scope import alone_in, domain_of, group_of, is_cloud_service, scope_of
+from duenotice.domain.fleet import Group, GroupKind, Vm, alone_in, domain_of, group_of, is_cloud_service, scope_of
 from tests.unit.domain.build import VMS
 
 BY_NAME = {vm.name: vm for vm in VMS}

@@ -6,12 +6,11 @@ import pytest
 
 from duenotice.clock import Instant, micros_of
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.apply import apply
-from duenotice.domain.session import LASTS, MOST_OF_A_TOKEN, MOST_SESSIONS, Session, session_id
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.token import Role, Token
+from duenotice.domain.token import LASTS, MOST_OF_A_TOKEN, MOST_SESSIONS, Role, Session, Token, session_id
 from duenotice.errors import NotFound
 from duenotice.journal.codec import SNAPSHOTS
 from tests.unit.domain.build import NOW, SECOND, do

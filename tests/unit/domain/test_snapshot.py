@@ -5,20 +5,20 @@ from datetime import timedelta
 from hypothesis import given
 
 from duenotice.clock import Instant, Mark
-from duenotice.domain import agenda
 from duenotice.domain import commands as c
-from duenotice.domain.decide import decide
-from duenotice.domain.due import next_due
+from duenotice.domain import timers
 from duenotice.domain.event import BY_USER, PLANNED, Phase
-from duenotice.domain.maintenance import OPEN, Maintenance, Status, StepStatus
+from duenotice.domain.fleet import scope_of
+from duenotice.domain.plan import OPEN, Maintenance, Status, StepStatus
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import scope_of
+from duenotice.domain.records import EventStarted, RequestAnswered
+from duenotice.domain.rules.decide import decide
+from duenotice.domain.rules.due import next_due
+from duenotice.domain.rules.maintenance import WINDOW_ENDED
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.subscription import PushFormat
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import EventStarted, RequestAnswered
-from duenotice.domain.windowed import WINDOW_ENDED
 from tests.unit.domain.build import (
     DAY,
     NOW,
@@ -42,11 +42,11 @@ def view(state: State, now: Instant) -> tuple[object, ...]:
     """All that anybody could ask of a state."""
     documents = {key: (state.document(key), scope.enabled) for key, scope in state.scopes.items()}
     moments = [now.steady + later for later in (0, 900 * SECOND, 10**9 * SECOND)]
-    agendas = [set(agenda.due(state.agenda, state.events, state.holds, moment)) for moment in moments]
+    agendas = [set(timers.due(state.timers, state.events, state.blockers, moment)) for moment in moments]
     fleet = state.fleet
     places = (fleet.digest, fleet.site, fleet.hosts, fleet.groups, fleet.vms, fleet.last_applied, fleet.removed)
-    marks = (state.position, state.at, state.mark, state.departures, state.forgotten, list(state.failures))
-    plans = (list(state.maintenances.items()), state.outcomes, next_due(state, now.steady, now.at))
+    marks = (state.position, state.at, state.mark, state.tombstones, state.tombstone_high_water, list(state.failures))
+    plans = (list(state.maintenances.items()), state.unprocessed_outcomes, next_due(state, now.steady, now.at))
     return documents, agendas, places, marks, plans
 
 
@@ -102,9 +102,9 @@ def test_the_first_entry_of_the_agenda_always_holds(steps: list[Step], policy: P
     """The ticker sleeps until the first entry: it must be a true one, and none may be sooner."""
     state = state_of()
     run(state, steps, policy)
-    moments = [agenda.due_at(event, state.hold(event.scope)) for event in state.events.values()]
+    moments = [timers.due_at(event, state.blockers_of(event.scope)) for event in state.events.values()]
     soonest = min((moment for moment in moments if moment is not None), default=None)
-    assert (state.agenda[0][0] if state.agenda else None) == soonest
+    assert (state.timers[0][0] if state.timers else None) == soonest
 
 
 @given(STEPS, POLICIES)
@@ -150,7 +150,7 @@ def test_of_one_set_a_maintenance_has_one_update_domain_under_way_at_every_tick(
             for plan in state.maintenances.values():
                 turns = turns_under_way(plan)
                 assert len(turns) == len({lane for lane, _ in turns})
-        assert not state.outcomes
+        assert not state.unprocessed_outcomes
 
 
 @given(STEPS, POLICIES)
@@ -173,12 +173,15 @@ def test_every_maintenance_comes_to_its_end_once_drivers_report_and_nobody_pause
         now = now.after(0 if due is None else due - now.steady)
     left = [plan for plan in state.maintenances.values() if plan.status in OPEN]
     assert [plan for plan in left if plan.status is not Status.PAUSED or plan.reason != WINDOW_ENDED] == []
-    assert (state.outcomes, [plan.id for plan in state.maintenances.values() if turns_under_way(plan)]) == ({}, [])
+    assert (state.unprocessed_outcomes, [plan.id for plan in state.maintenances.values() if turns_under_way(plan)]) == (
+        {},
+        [],
+    )
 
 
 def turns_under_way(plan: Maintenance) -> set[tuple[str, int]]:
     """The sets that a plan is hitting, each with its update domain."""
-    return {(step.lane, step.turn) for step in plan.steps if step.status is StepStatus.UNDER_WAY}
+    return {(step.group, step.domain) for step in plan.steps if step.status is StepStatus.UNDER_WAY}
 
 
 def domains_hit(state: State, scope: str) -> set[int | None]:

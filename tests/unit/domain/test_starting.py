@@ -6,13 +6,13 @@ import pytest
 
 from duenotice.clock import Instant, micros, micros_of
 from duenotice.domain.commands import CancelEvent
-from duenotice.domain.due import next_due
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import EventStarted
+from duenotice.domain.rules.due import next_due
+from duenotice.domain.rules.timing import held_back, may_start
 from duenotice.domain.snapshot import restore, take
-from duenotice.domain.starting import held_back, may_start
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventStarted
 from tests.unit.domain.build import (
     NOW,
     POLICY,

@@ -2,11 +2,10 @@
 
 from copy import deepcopy
 
-from duenotice.domain.document import EMPTY, Document
-from duenotice.domain.due import next_due
-from duenotice.domain.preview import outlook
+from duenotice.domain.rules.due import next_due
+from duenotice.domain.rules.preview import outlook
 from duenotice.domain.snapshot import take
-from duenotice.domain.state import State
+from duenotice.domain.state import EMPTY, Document, State
 from tests.unit.domain.build import NOW, POLICY, listening, maintain, schedule
 
 
@@ -44,12 +43,24 @@ def test_asking_changes_nothing() -> None:
     state = listening("web-0")
     schedule(state, "web-0")
     maintain(state, "alone", "zonal")
-    names = ("scopes", "events", "told", "on", "sizes", "holds", "agenda", "lanes")
+    names = (
+        "scopes",
+        "events",
+        "events_by_scope",
+        "events_by_vm",
+        "document_sizes",
+        "blockers",
+        "timers",
+        "plans_by_group",
+    )
     kept = {name: deepcopy(getattr(state, name)) for name in names}
     before = take(state)
     for scope in ("set/web", "vm/alone", "vm/nobody"):
         assert (state.document(scope).incarnation, state.enabled(scope)) >= (0, False)
-        assert (state.hold(scope), state.incarnation(scope)) == (state.hold(scope), state.incarnation(scope))
+        assert (state.blockers_of(scope), state.incarnation(scope)) == (
+            state.blockers_of(scope),
+            state.incarnation(scope),
+        )
     assert state.events_on("web-0", "nobody") == state.events_of(state.fleet.vms["web-0"])
     assert next_due(state, NOW.steady) == next_due(state, NOW.steady)
     for plan_id, progress in state.plans.items():

@@ -7,13 +7,13 @@ import pytest
 
 from duenotice.clock import Instant, Mark
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Group, GroupKind
+from duenotice.domain.rules.receivers import MOST_FILTERS, MOST_SUBSCRIPTIONS
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
-from duenotice.domain.subscribing import MOST_FILTERS, MOST_SUBSCRIPTIONS
-from duenotice.domain.subscription import MOST_SET_ASIDE, PushFormat, SetAside, Subscription, SubscriptionStatus
+from duenotice.domain.subscription import MOST_DEAD_LETTERS, DeadLetter, PushFormat, Subscription, SubscriptionStatus
 from duenotice.errors import Conflict, LookAt, NotFound, Refused
 from tests.unit.domain.build import HOUR, NOW, do, id_of, listening, schedule, state_of, take_in
 
@@ -222,16 +222,16 @@ def test_what_is_given_up_is_set_aside_and_can_be_replayed() -> None:
     state = state_of()
     made = claimed(state)
     note(state, 9, done=(3, 4, 5), given_up=given_up(3, 4, 5))
-    aside = state.subscriptions[made.id].set_aside
-    assert aside[0] == SetAside(3, "E-3", LATER.at, "no answer")
+    aside = state.subscriptions[made.id].dead_letters
+    assert aside[0] == DeadLetter(3, "E-3", LATER.at, "no answer")
     do(state, c.ReplaySubscription(made.id, ("E-4",)), LATER)
     note(state, 10, done=(9,))
     replayed = state.subscriptions[made.id]
-    assert (replayed.pending, [each.position for each in replayed.set_aside]) == ((4,), [3, 5])
+    assert (replayed.pending, [each.position for each in replayed.dead_letters]) == ((4,), [3, 5])
     assert replayed.since == LATER.at
     do(state, c.ReplaySubscription(made.id), LATER)
     assert state.subscriptions[made.id].pending == (3, 4, 5)
-    with pytest.raises(Conflict, match="Nothing of that is set aside"):
+    with pytest.raises(Conflict, match="None of that is a dead letter"):
         do(state, c.ReplaySubscription(made.id))
 
 
@@ -239,9 +239,9 @@ def test_what_is_set_aside_is_limited() -> None:
     """S24: the oldest is forgotten first, and counted."""
     state = state_of()
     made = claimed(state)
-    note(state, 2000, given_up=given_up(*range(1, MOST_SET_ASIDE + 3)))
+    note(state, 2000, given_up=given_up(*range(1, MOST_DEAD_LETTERS + 3)))
     kept = state.subscriptions[made.id]
-    assert (len(kept.set_aside), kept.set_aside[0].position, kept.forgotten) == (MOST_SET_ASIDE, 3, 2)
+    assert (len(kept.dead_letters), kept.dead_letters[0].position, kept.dropped) == (MOST_DEAD_LETTERS, 3, 2)
     note(state, 2010, given_up=given_up(2005))
     kept = state.subscriptions[made.id]
-    assert (len(kept.set_aside), kept.set_aside[0].position, kept.forgotten) == (MOST_SET_ASIDE, 4, 3)
+    assert (len(kept.dead_letters), kept.dead_letters[0].position, kept.dropped) == (MOST_DEAD_LETTERS, 4, 3)

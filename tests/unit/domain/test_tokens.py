@@ -3,9 +3,9 @@
 import pytest
 
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
-from duenotice.domain.access import MOST_TOKENS
+from duenotice.domain import records as t
 from duenotice.domain.apply import apply
+from duenotice.domain.rules.decide import MOST_TOKENS
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.token import Role, Token, digest_of, token_with
@@ -94,10 +94,10 @@ def test_who_was_ever_followed_is_known_for_good() -> None:
     """A follower may answer for a while after its token was revoked, so the next process has to know of it (N05)."""
     state = State()
     create(state)
-    assert not restore(take(state)).followed
+    assert not restore(take(state)).had_readers
     shadow = create(state, "shadow", Role.FOLLOWER)
     do(state, c.RevokeToken(shadow.id), NOW)
-    assert state.followed and restore(take(state)).followed and state.copy().followed
+    assert state.had_readers and restore(take(state)).had_readers and state.copy().had_readers
 
 
 def test_only_a_followers_token_can_be_for_some_vms() -> None:

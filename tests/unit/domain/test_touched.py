@@ -4,16 +4,15 @@ from hypothesis import given
 
 from duenotice.clock import Mark
 from duenotice.domain import commands as c
-from duenotice.domain.apply import apply
-from duenotice.domain.decide import decide
+from duenotice.domain.apply import Touched, apply, touched
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, Fleet, Vm
 from duenotice.domain.policy import Policy
-from duenotice.domain.postponing import to_be_seen_by
+from duenotice.domain.records import Record
+from duenotice.domain.rules.decide import decide
+from duenotice.domain.rules.timing import to_be_seen_by
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
-from duenotice.domain.touched import Touched, touched
-from duenotice.domain.transitions import Record
 from tests.unit.domain.build import (
     MINUTE,
     NOW,
@@ -116,7 +115,7 @@ def test_a_copy_goes_its_own_way_and_leaves_the_other_as_it_was(
     assert take(copy) == then
     run(copy, after, policy, now)
     assert take(state) == then
-    assert state.incarnation("nobody/there") == state.floor
+    assert state.incarnation("nobody/there") == state.least_incarnation
 
 
 def test_events_are_to_be_seen_before_their_notice_would_be_cut_short() -> None:

@@ -9,17 +9,24 @@ from msgspec import structs
 
 from duenotice.clock import Instant
 from duenotice.domain import commands as c
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.apply import apply
-from duenotice.domain.due import next_due, window_is_due
 from duenotice.domain.event import Event, EventType, Phase
-from duenotice.domain.maintenance import Maintenance, Status, StepStatus, tally_of
+from duenotice.domain.plan import Maintenance, Status, StepStatus, tally_of
 from duenotice.domain.policy import Policy
-from duenotice.domain.preview import outlook, preview
+from duenotice.domain.rules.due import next_due, window_is_due
+from duenotice.domain.rules.maintenance import (
+    CLOCK_SET_BACK,
+    NOT_SURE_YET,
+    WINDOW_ENDED,
+    missed,
+    reason_of,
+    waits_until,
+)
+from duenotice.domain.rules.preview import outlook, preview
 from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.window import Window, WindowSpan, opening
-from duenotice.domain.windowed import CLOCK_SET_BACK, NOT_SURE_YET, WINDOW_ENDED, missed, reason_of, waits_until
 from duenotice.errors import Conflict, InvariantBroken, Refused
 from tests.unit.domain.build import (
     HOUR,
@@ -215,7 +222,12 @@ class TestEnd:
         tick(state, later(1), DRIVEN)
         changes = tick(state, later(1).after(MINUTE), DRIVEN)
         assert changes == [t.EventCancelled(first or "", "set/web", WINDOW_ENDED), t.WindowClosed(id_of(1), 1, (0,))]
-        assert (plan_of(state).status, steps_of(state), state.under_way, state.outcomes) == (RUNNING, [WAITING], {}, {})
+        assert (plan_of(state).status, steps_of(state), state.step_of_event, state.unprocessed_outcomes) == (
+            RUNNING,
+            [WAITING],
+            {},
+            {},
+        )
         do(state, c.ReportImpact(other.id), later(1.5), DRIVEN)
         tick(state, later(2), DRIVEN)
         assert steps_of(state) == [UNDER_WAY]
@@ -557,7 +569,7 @@ class TestRetrying:
         do(state, c.RetryMaintenance(id_of(1)))
         tick(state)
         assert steps_of(state) == [UNDER_WAY, WAITING, WAITING]
-        assert state.lanes == restore(take(state)).lanes == {"set/web": (id_of(1),)}
+        assert state.plans_by_group == restore(take(state)).plans_by_group == {"set/web": (id_of(1),)}
 
     def test_after_its_window_it_needs_a_new_one(self) -> None:
         state = listening()
@@ -627,7 +639,7 @@ class TestAhead:
     def test_it_says_where_nobody_listens_although_the_window_is_later(self) -> None:
         asked = c.StartMaintenance(id_of(1), EventType.REBOOT, ("web-0", "alone"), window=TWO_HOURS)
         seen = preview(listening("alone"), asked, NOW, POLICY)
-        assert {step.step.lane: step.silent for step in seen} == {"set/web": True, "vm/alone": False}
+        assert {step.step.group: step.silent for step in seen} == {"set/web": True, "vm/alone": False}
 
     def test_steps_that_do_not_fit_are_not_there(self) -> None:
         asked = c.StartMaintenance(id_of(1), EventType.REBOOT, WEBS, window=window_of((3600, 1200)))

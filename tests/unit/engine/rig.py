@@ -12,7 +12,7 @@ from duenotice.clock import Clock, Instant, ManualClock, Mark
 from duenotice.domain.commands import ApplyFleet, ApproveEvents, CancelEvent, Command, EnableScope, ScheduleEvent
 from duenotice.domain.event import EventType
 from duenotice.domain.policy import Policy
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from duenotice.engine.engine import Engine, Records, load
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher

@@ -13,8 +13,8 @@ from duenotice.domain.commands import ApplyFleet, MarkClock, OperateVm, Schedule
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Vm
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import EventApproved, EventRaised, EventStarted, Record, Transition
 from duenotice.domain.snapshot import take
-from duenotice.domain.transitions import EventApproved, EventRaised, EventStarted, Record, Transition
 from duenotice.engine import engine as engine_module
 from duenotice.engine.engine import SELF, Engine, Records, load
 from duenotice.engine.followers import Followers

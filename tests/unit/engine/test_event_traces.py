@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Event, EventType, Phase
 from duenotice.engine import event_traces as module
 from duenotice.engine.event_traces import EventTrace, EventTraces, between

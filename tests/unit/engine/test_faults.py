@@ -6,8 +6,6 @@ import pytest
 import structlog
 
 from duenotice.clock import Instant
-from duenotice.domain import decide as decide_module
-from duenotice.domain import due, planning
 from duenotice.domain.commands import (
     CancelEvent,
     CancelMaintenance,
@@ -16,15 +14,15 @@ from duenotice.domain.commands import (
     StartMaintenance,
     Tick,
 )
-from duenotice.domain.event import Event, EventType
-from duenotice.domain.lifecycle import Act
-from duenotice.domain.maintenance import Status
+from duenotice.domain.event import Act, Event, EventType
+from duenotice.domain.plan import PlanProgress, Status
 from duenotice.domain.policy import Policy
-from duenotice.domain.progress import Progress
+from duenotice.domain.records import EventCompleted, EventRaised, EventStarted, MaintenanceChanged, Transition
+from duenotice.domain.rules import decide as decide_module
+from duenotice.domain.rules import due, maintenance
+from duenotice.domain.rules.timing import started
 from duenotice.domain.snapshot import take
-from duenotice.domain.starting import started
 from duenotice.domain.state import State
-from duenotice.domain.transitions import EventCompleted, EventRaised, EventStarted, MaintenanceChanged, Transition
 from duenotice.engine import writer
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.ticker import Ticker
@@ -45,13 +43,13 @@ def is_whole(engine: Engine, journal: MemoryJournal) -> bool:
 async def test_a_command_whose_changes_do_not_apply_is_refused_whole_and_others_of_its_batch_are_done() -> None:
     """The first change of the list applies, the second ends the event twice."""
 
-    def twice(state: object, command: CancelEvent, *_: object) -> list[EventCompleted]:
+    def twice(state: object, command: CancelEvent, *_: object) -> list[Transition]:
         return [EventCompleted(command.event_id, "vm/alone")] * 2
 
     journal = MemoryJournal()
     with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs() as logs:
-        rules: dict[Any, Any] = {**decide_module._RULES, CancelEvent: twice}
-        patch.setattr(decide_module, "_RULES", rules)
+        rules: dict[Any, Any] = {**decide_module.RULES, CancelEvent: decide_module.Rule(twice, (EventCompleted,))}
+        patch.setattr(decide_module, "RULES", rules)
         async with running(journal) as engine:
             await listen(engine, "alone")
             await ask(engine, reboot("alone"))
@@ -113,9 +111,9 @@ def _ends(event: Event) -> EventCompleted:
 
 def fails_at(plan_id: str) -> Any:
     """The rule by which steps begin, with a bug in it."""
-    begun = planning._begun
+    begun = maintenance._begun
 
-    def fails(state: State, progress: Progress, *rest: Any) -> list[Transition]:
+    def fails(state: State, progress: PlanProgress, *rest: Any) -> list[Transition]:
         if progress.plan.id == plan_id:
             raise ZeroDivisionError
         return begun(state, progress, *rest)
@@ -127,7 +125,7 @@ def fails_at(plan_id: str) -> Any:
 async def test_a_plan_at_which_a_rule_fails_does_not_keep_events_from_starting() -> None:
     journal = MemoryJournal()
     with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs():
-        patch.setattr(planning, "_begun", fails_at(id_of(9)))
+        patch.setattr(maintenance, "_begun", fails_at(id_of(9)))
         async with running(journal) as engine:
             await listen(engine, "alone")
             await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
@@ -141,13 +139,13 @@ async def test_a_plan_at_which_a_rule_fails_does_not_keep_events_from_starting()
 async def test_a_plan_at_which_a_rule_fails_pauses_with_a_reason_and_other_plans_go_on() -> None:
     journal = MemoryJournal()
     with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs() as logs:
-        patch.setattr(planning, "_begun", fails_at(id_of(9)))
+        patch.setattr(maintenance, "_begun", fails_at(id_of(9)))
         async with running(journal) as engine:
             await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
             await ask(engine, StartMaintenance(id_of(8), EventType.REBOOT, ("alone", "zonal")))
             await Ticker(engine).advance(HOUR)
             plans = engine.state.maintenances
-            assert (plans[id_of(9)].status, plans[id_of(9)].reason) == (Status.PAUSED, planning.A_RULE_FAILED)
+            assert (plans[id_of(9)].status, plans[id_of(9)].reason) == (Status.PAUSED, maintenance.A_RULE_FAILED)
             assert plans[id_of(8)].status is Status.DONE
             assert is_whole(engine, journal)
             await ask(engine, CancelMaintenance(id_of(9)))
@@ -163,7 +161,7 @@ async def test_a_plan_at_which_a_rule_fails_pauses_with_a_reason_and_other_plans
 async def test_a_pause_that_fails_too_keeps_nobody_else_from_going_on() -> None:
     journal = MemoryJournal()
     with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs():
-        patch.setattr(planning, "_begun", fails_at(id_of(9)))
+        patch.setattr(maintenance, "_begun", fails_at(id_of(9)))
         patch.setattr(writer, "halted", lambda *_: [MaintenanceChanged("nobody", Status.PAUSED)])
         async with running(journal) as engine:
             await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
@@ -179,7 +177,7 @@ async def test_such_a_plan_tries_again_when_it_is_resumed() -> None:
     journal = MemoryJournal()
     async with running(journal) as engine:
         with pytest.MonkeyPatch.context() as patch, structlog.testing.capture_logs() as logs:
-            patch.setattr(planning, "_begun", fails_at(id_of(9)))
+            patch.setattr(maintenance, "_begun", fails_at(id_of(9)))
             await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
             await ask(engine, ResumeMaintenance(id_of(9)))
             assert engine.state.maintenances[id_of(9)].status is Status.PAUSED
@@ -202,7 +200,7 @@ async def test_a_paused_plan_at_which_a_rule_fails_is_left_alone() -> None:
         async with running(journal) as engine:
             await ask(engine, StartMaintenance(id_of(9), EventType.REBOOT, ("web-0",)))
             await ask(engine, PauseMaintenance(id_of(9)))
-            patch.setattr(planning, "_conclusion", fails)
+            patch.setattr(maintenance, "_conclusion", fails)
             await Ticker(engine).advance(HOUR)
             assert is_whole(engine, journal)
     assert [line.get("action") for line in logs].count("invariant-broken") == 1

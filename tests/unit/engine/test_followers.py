@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from duenotice.clock import MICROS, Mark
+from duenotice.domain.apply import Touched
 from duenotice.domain.fleet import Vm
+from duenotice.domain.records import ClockMarked, Record
 from duenotice.domain.state import State
-from duenotice.domain.touched import Touched
-from duenotice.domain.transitions import ClockMarked, Record
 from duenotice.engine import followers
 from duenotice.engine.followers import CHILD_PATIENCE, Followers
 from duenotice.engine.interest import Interest
@@ -176,7 +176,7 @@ def test_the_right_of_who_beats_but_does_not_hide_gets_no_longer() -> None:
     run(story())
 
 
-MOVED = FLEET[0].on("host-2")
+MOVED = FLEET[0].moved_to("host-2")
 
 
 @pytest.mark.parametrize(

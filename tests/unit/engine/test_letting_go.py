@@ -4,10 +4,10 @@ import sys
 import weakref
 from itertools import pairwise
 
+from duenotice.domain.apply import Touched
+from duenotice.domain.bulk import CHUNK
 from duenotice.domain.commands import ApplyFleet, Tick
 from duenotice.domain.fleet import Declaration, Vm
-from duenotice.domain.pieces import CHUNK
-from duenotice.domain.touched import Touched
 from duenotice.engine.letting_go import let_go
 
 NUMBER = 3 * CHUNK + 1

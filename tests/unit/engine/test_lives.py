@@ -24,5 +24,5 @@ def test_two_lives_of_one_moment_differ() -> None:
 
 @pytest.mark.parametrize("life", ["171826f7-e89f-4cda-a064-43e2b34b755f", "", "life-a"])
 def test_other_lives_do_not_tell(life: str) -> None:
-    """Those of an older duenotice are plain uuids."""
+    """Such as a plain uuid."""
     assert born(life) is None

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from duenotice.engine.names import FEW, Names
-from duenotice.plain_text import natural
+from duenotice.escape import natural
 from tests.unit.engine.rig import in_loop
 
 

@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, EnableScope, EvictVm, Tick
-from duenotice.domain.enablement import SILENCE
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import ClockMarked, IncarnationsLifted, Record
+from duenotice.domain.rules.decide import SILENCE
 from duenotice.domain.snapshot import take
-from duenotice.domain.transitions import ClockMarked, IncarnationsLifted, Record
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import load
 from duenotice.engine.members import Deposed

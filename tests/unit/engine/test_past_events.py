@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Event, EventType
 from duenotice.engine import past_events
 from duenotice.engine.past_events import PastEvent, PastEvents

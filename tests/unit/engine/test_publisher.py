@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from duenotice.clock import Instant
-from duenotice.domain.apply import fold
+from duenotice.domain.apply import fold, touched
 from duenotice.domain.commands import (
     ApplyFleet,
     ApproveEvents,
@@ -16,15 +16,12 @@ from duenotice.domain.commands import (
     OperateVm,
     Tick,
 )
-from duenotice.domain.decide import decide
-from duenotice.domain.document import EMPTY
 from duenotice.domain.event import EventType, Phase
-from duenotice.domain.fleet import Declaration, Site, Vm
+from duenotice.domain.fleet import Declaration, Site, Vm, scope_of
 from duenotice.domain.policy import Policy
-from duenotice.domain.scope import scope_of
-from duenotice.domain.state import State
-from duenotice.domain.touched import touched
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
+from duenotice.domain.rules.decide import decide
+from duenotice.domain.state import EMPTY, State
 from duenotice.engine.publisher import Publisher, ScopePage
 from tests.unit.domain.build import DAY, NOW, POLICY, SECOND, VMS, WEB, approve, declaration, id_of, schedule, state_of
 from tests.unit.engine.rig import reboot

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from duenotice.clock import Instant, ManualClock, micros_of
-from duenotice.domain.kept_answers import KEPT
-from duenotice.domain.state import State
-from duenotice.domain.transitions import EventRaised, RequestAnswered
+from duenotice.domain.records import EventRaised, RequestAnswered
+from duenotice.domain.state import ANSWERS_KEPT, State
 from duenotice.engine.engine import Engine, Receipt, Records
 from duenotice.errors import Refused, Unavailable
 from duenotice.journal.memory import MemoryJournal
@@ -28,7 +27,7 @@ from tests.unit.engine.rig import (
 def phases(state: State, records: Records, now: Instant) -> RequestAnswered:
     """An answer that tells how all events are."""
     body = " ".join(event.phase.value for event in state.events.values())
-    until = now.after(micros_of(KEPT))
+    until = now.after(micros_of(ANSWERS_KEPT))
     return RequestAnswered("k", "f", until.at, body.encode(), until.steady)
 
 
@@ -107,7 +106,7 @@ async def test_after_a_day_the_key_is_free() -> None:
     async with running(clock=clock) as engine:
         await listen(engine, "alone")
         await submit(engine, 1)
-        clock.advance(micros_of(KEPT) - SECOND)
+        clock.advance(micros_of(ANSWERS_KEPT) - SECOND)
         assert await engine.answered("k") is not None
         clock.advance(SECOND)
         assert await engine.answered("k") is None
@@ -196,4 +195,4 @@ async def test_without_a_key_nothing_is_written() -> None:
         await listen(engine, "alone")
         before = engine.state.position
         await engine.submit(reboot("alone"), "test", Receipt("", lambda *_: None))
-        assert (engine.state.position, engine.state.answers) == (before + 1, {})
+        assert (engine.state.position, engine.state.idempotency) == (before + 1, {})

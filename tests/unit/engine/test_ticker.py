@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 from duenotice.clock import ManualClock, Mark, ScaledClock, SystemClock
 from duenotice.domain.commands import StartMaintenance, Tick
 from duenotice.domain.event import EventType, Phase
-from duenotice.domain.maintenance import Status, StepStatus
-from duenotice.domain.transitions import (
+from duenotice.domain.plan import Status, StepStatus
+from duenotice.domain.records import (
     ClockMarked,
     EventCompleted,
     EventPostponed,

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from duenotice.domain.apply import Touched
 from duenotice.domain.commands import ApplyFleet, Command, DisableScopes, Tick
 from duenotice.domain.fleet import Declaration
+from duenotice.domain.records import Record, ScopeEnabled
 from duenotice.domain.state import State
-from duenotice.domain.touched import Touched
-from duenotice.domain.transitions import Record, ScopeEnabled
 from duenotice.engine.waiting import FEW, SpentCommands, WaitingCommand
 from duenotice.engine.writer import Ask, News, Records
 from duenotice.errors import DuenoticeError, Unavailable

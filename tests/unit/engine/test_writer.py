@@ -6,9 +6,9 @@ from datetime import timedelta
 from duenotice.clock import MICROS
 from duenotice.domain.commands import ApplyFleet, ApproveEvents, EnableScope, Tick
 from duenotice.domain.policy import Policy
+from duenotice.domain.records import Record
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record
 from duenotice.engine.engine import load
 from duenotice.engine.writer import Ask, News, Outcome, Writer
 from duenotice.errors import Unavailable

@@ -10,7 +10,7 @@ import msgspec
 
 from duenotice.domain.snapshot import Snapshot
 from duenotice.journal.codec import SNAPSHOTS
-from duenotice.wire import follow as f
+from duenotice.wire import replication as f
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = 600_000_000
@@ -62,7 +62,7 @@ def _handler(node: ScriptedNode) -> type[BaseHTTPRequestHandler]:
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             node.joined.set()
-            line: f.Line | None = f.Hello(node.position, LEASE, node.position)
+            line: f.Line | None = f.Joined(node.position, LEASE, node.position)
             while line is not None:
                 said = msgspec.json.encode(line) + b"\n"
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(said), said))

@@ -15,7 +15,7 @@ from duenotice.errors import InvariantBroken, Unavailable
 from duenotice.follower.commands import PassedCommands
 from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
-from duenotice.wire import follow as f
+from duenotice.wire import replication as f
 from tests.unit.follower.scripted import LEASE, Condition, ScriptedNode
 from tests.unit.follower.test_line import PROBLEM, answer, node_that_says
 
@@ -89,11 +89,11 @@ def test_a_node_that_lags_and_has_no_right_is_not_shown_while_the_right_of_the_l
                 follower._beat_now.set()
                 await until(lambda: second.beats > beats)
                 assert (publisher.state.position, follower.may_answer()) == (5, False)
-                second.says.put(f.Passed(7))
+                second.says.put(f.Skipped(7))
                 second.right = LEASE
                 await until(lambda: follower._hidden == 7)
                 assert (publisher.state.position, follower.may_answer()) == (5, False), "7 may not be shown yet"
-                second.says.put(f.Show(7))
+                second.says.put(f.Visible(7))
                 await until(follower.may_answer)
                 assert follower.shown == 7
 
@@ -106,7 +106,7 @@ def test_a_node_that_says_good_bye_is_left_when_another_one_lets_us_answer() -> 
     async def story() -> None:
         with ScriptedNode("a", 5) as first, ScriptedNode("b", 5) as second:
             async with following(first, second) as (follower, _):
-                first.says.put(f.Bye())
+                first.says.put(f.Goodbye())
                 await until(second.joined.is_set)
                 await until(first.left.is_set)
                 assert follower.may_answer()
@@ -120,7 +120,7 @@ def test_the_only_node_that_says_good_bye_is_left_at_once() -> None:
         with ScriptedNode("a", 5) as only:
             async with following(only) as (follower, _):
                 only.right = 0
-                only.says.put(f.Bye())
+                only.says.put(f.Goodbye())
                 await until(only.left.is_set)
                 assert not follower.may_answer()
 

@@ -9,7 +9,7 @@ import pytest
 
 from duenotice.errors import Conflict, DuenoticeError, Misconfigured, Unavailable
 from duenotice.follower.line import Node, NodeLine
-from duenotice.wire.follow import FollowerBeat, VmCommand
+from duenotice.wire.replication import FollowerBeat, VmCommand
 
 PROBLEM = b'{"type":"about:blank","status":409,"title":"No.","hint":"Do."}'
 

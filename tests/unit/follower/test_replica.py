@@ -2,18 +2,18 @@
 
 from msgspec import Raw
 
+from duenotice.domain.records import Record, ScopeEnabled
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
-from duenotice.domain.transitions import Record, ScopeEnabled
 from duenotice.follower.replica import Replica
 from duenotice.journal.codec import RECORDS
-from duenotice.wire.follow import Written
+from duenotice.wire.replication import LogRecord
 from tests.unit.domain.build import NOW, state_of
 
 
-def written(position: int, scope: str) -> Written:
+def written(position: int, scope: str) -> LogRecord:
     row = RECORDS.pack(Record(position, NOW.at, "test", ScopeEnabled(scope)))
-    return Written(row.position, row.format, row.crc, Raw(row.payload))
+    return LogRecord(row.position, row.format, row.crc, Raw(row.payload))
 
 
 def test_what_is_told_is_folded_ahead_and_shown_as_a_whole() -> None:

@@ -9,7 +9,7 @@ from duenotice.host.guests import GuestDomain
 from duenotice.host.notes import Note
 from duenotice.host.ports import DomainState
 from duenotice.host.rules import Plug
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 
 WEB = GuestDomain("web-0", "u1", "h1", DomainState.RUNNING, "52:54:00:00:00:0b", "vnet0", "10.0.0.11")
 DB = GuestDomain("db-0", "u2", "h1", DomainState.OFF, "52:54:00:00:00:0c", "", "10.0.0.12")

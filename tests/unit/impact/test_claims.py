@@ -27,8 +27,8 @@ class Others:
     def __init__(self, *there: str) -> None:
         self.there, self.now = set(there), 1000.0
 
-    def claims(self, engine: Engine, node: str = "b") -> NodeClaims:
-        return NodeClaims(engine, node, self.there.__contains__, PATIENCE, lambda: self.now)
+    def claims(self, engine: Engine, node: str = "b", directory: str = "") -> NodeClaims:
+        return NodeClaims(engine, node, self.there.__contains__, PATIENCE, lambda: self.now, directory)
 
 
 @asynccontextmanager
@@ -94,6 +94,40 @@ async def test_what_a_node_has_claimed_it_attends_also_when_another_leads() -> N
         assert claims.attends(event)
         assert await claims.claim(event, 1) is Claim.OURS
         assert OnlyNode().attends(event)
+
+
+@in_loop
+async def test_a_restarted_process_in_the_same_directory_goes_on_with_what_it_had_claimed() -> None:
+    """It finds the notes of what it had begun."""
+    async with led() as (engine, event):
+        assert await Others().claims(engine, "b", "first").claim(event, 1) is Claim.OURS
+        claimed = engine.state.events[event.id]
+        assert await Others().claims(engine, "b", "first").claim(claimed, 1) is Claim.OURS
+
+
+@in_loop
+async def test_a_process_does_not_run_what_another_process_of_its_node_has_claimed_in_another_directory() -> None:
+    """The old one stood still with its claim: it may begin when it wakes, and only it has the notes."""
+    async with led() as (engine, event):
+        await Others().claims(engine, "b", "first").claim(event, 1)
+        claimed, others, driver = engine.state.events[event.id], Others("b"), ScriptedDriver()
+        driver.if_lost = AttemptOutcome(AttemptEnd.HOPELESS, "lost")
+        claims = others.claims(engine, "b", "second")
+        assert claims.attends(claimed)
+        assert await claims.claim(claimed, 1) is Claim.THEIRS
+        others.now += PATIENCE
+        async with dispatched(engine, driver, claims):
+            await once(lambda: not engine.state.events)
+        assert driver.runs == []
+        assert [what for what, _ in await history(engine)] == ["impact-claimed", "event-failed"]
+
+
+@in_loop
+async def test_who_stood_still_before_its_claim_was_stored_leaves_it_to_the_newer_process_of_its_node() -> None:
+    """It does not know yet that the other one is there: the journal decides."""
+    async with led() as (engine, event):
+        newer = await Others().claims(engine, "b", "second").claim(event, 1)
+        assert (newer, await Others().claims(engine, "b", "first").claim(event, 1)) == (Claim.OURS, Claim.THEIRS)
 
 
 @in_loop

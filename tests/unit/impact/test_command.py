@@ -227,6 +227,12 @@ class TestLost:
 class TestNotes:
     """Files that come and go."""
 
+    def test_a_directory_keeps_its_name_and_no_other_has_the_same(self, tmp_path: Path) -> None:
+        """By it a process knows whether it has the notes of what was claimed for its node (N12)."""
+        name = driver(tmp_path / "one").directory()
+        assert driver(tmp_path / "one").directory() == name
+        assert driver(tmp_path / "another").directory() != name
+
     @in_loop
     async def test_reported_attempts_leave_nothing_behind(self, tmp_path: Path) -> None:
         one = driver(tmp_path, "true")

@@ -55,6 +55,9 @@ class ScriptedDriver:
             self.at_work -= 1
         return DONE
 
+    def directory(self) -> str:
+        return ""
+
     def lost(self, node: str) -> AttemptOutcome | None:
         return self.if_lost
 

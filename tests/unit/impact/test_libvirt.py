@@ -300,7 +300,7 @@ def test_a_host_that_cannot_be_asked_is_asked_again_later() -> None:
 def test_a_lost_node_is_replaced_by_any_other() -> None:
     """libvirt has the notes."""
     driver = LibvirtDriver({}, lambda vm: Whereabouts("h1"), 1, False)
-    assert driver.lost("n1") is None
+    assert (driver.lost("n1"), driver.directory()) == (None, "")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from duenotice.domain.transitions import Record, ScopeEnabled
+from duenotice.domain.records import Record, ScopeEnabled
 from duenotice.errors import Conflict, InvariantBroken
 from duenotice.journal.positions import refuse_unless_next, refuse_unless_reached
 

@@ -11,29 +11,29 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from duenotice.bootstrap.journals import open_alone
+from duenotice.bootstrap.cluster import store_of
 from duenotice.clock import Alive
-from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.domain.records import IncarnationsLifted, Record
+from duenotice.engine.members import Deposed
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.journal.codec import RECORDS, checksum
 from duenotice.journal.postgres import _FIND, _NEXT_RECORDS
-from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.journal.postgres_members import PostgresMembers
 from duenotice.journal.postgres_schema import prepared
+from duenotice.settings import ServeSettings
 from duenotice.testkit.journal_examples import NOON, big_record, records, snapshot
 from tests.handlers.databases import BINARIES
+from tests.support.leading import LeadingJournal
 from tests.support.postgres import Database, Server, Wire
 
 pytestmark = pytest.mark.machine
 
 ROUNDS = 4
-SHORT = 0.6
-"""A lease, in seconds, for tests that wait for one."""
 APPEND_FOR_EVER = """
 import pathlib, sys
-from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.testkit.journal_examples import records
-journal = LoneJournal(sys.argv[2], pathlib.Path(sys.argv[1]), "node-a")
+from tests.support.leading import LeadingJournal
+journal = LeadingJournal(sys.argv[2], pathlib.Path(sys.argv[1]))
 while True:
     position = journal.last_position()
     journal.append(records(position + 1, position + 3))
@@ -42,8 +42,8 @@ while True:
 
 
 @pytest.fixture
-def journal(database: Database, tmp_path: Path) -> Iterator[LoneJournal]:
-    journal = LoneJournal(database.url, tmp_path, "node-a")
+def journal(database: Database, tmp_path: Path) -> Iterator[LeadingJournal]:
+    journal = LeadingJournal(database.url, tmp_path)
     yield journal
     journal.close()
 
@@ -52,8 +52,8 @@ def lift(position: int) -> Record:
     return Record(position, NOON, "duenotice", IncarnationsLifted(7))
 
 
-def reopened(database: Database, directory: Path | None, node: str = "node-a", lease: float = SHORT) -> LoneJournal:
-    return LoneJournal(database.url, directory, node, lease)
+def reopened(database: Database, directory: Path | None) -> LeadingJournal:
+    return LeadingJournal(database.url, directory)
 
 
 def is_restored(database: Database, directory: Path | None) -> bool:
@@ -67,14 +67,14 @@ def is_restored(database: Database, directory: Path | None) -> bool:
 # --- what is stored ---
 
 
-def test_a_person_can_read_the_rows(journal: LoneJournal, database: Database) -> None:
+def test_a_person_can_read_the_rows(journal: LeadingJournal, database: Database) -> None:
     """Time, actor and kind of change are columns of a view."""
     journal.append(records(1, 2))
     rows = database.sql("SELECT position, epoch, at, actor, change FROM duenotice.history").splitlines()
     assert rows == [f"{n}|1|2026-03-01T12:00:00Z|operator|scope-enabled" for n in (1, 2)]
 
 
-def test_only_the_newest_two_snapshots_are_kept(journal: LoneJournal, database: Database) -> None:
+def test_only_the_newest_two_snapshots_are_kept(journal: LeadingJournal, database: Database) -> None:
     journal.append(records(1, 5))
     for position in (1, 2, 4, 5):
         journal.save_snapshot(snapshot(position))
@@ -91,14 +91,14 @@ def test_a_commit_waits_for_the_disk_whatever_the_server_says(server: Server, tm
     assert database.sql("SHOW synchronous_commit") == "off"
 
 
-def test_each_append_is_one_transaction(journal: LoneJournal, database: Database) -> None:
+def test_each_append_is_one_transaction(journal: LeadingJournal, database: Database) -> None:
     """The head and its records have the same one (N01)."""
     journal.append(records(1, 3))
     rows = database.sql("SELECT xmin FROM duenotice.records UNION ALL SELECT xmin FROM duenotice.head").split()
     assert len(rows) == 4 and len(set(rows)) == 1
 
 
-def test_a_closed_journal_is_unavailable(journal: LoneJournal) -> None:
+def test_a_closed_journal_is_unavailable(journal: LeadingJournal) -> None:
     journal.close()
     for late in (lambda: journal.append(records(1, 1)), journal.last_position, journal.snapshot):
         with pytest.raises(Unavailable):
@@ -106,7 +106,7 @@ def test_a_closed_journal_is_unavailable(journal: LoneJournal) -> None:
 
 
 def test_an_event_or_a_position_is_found_by_its_index_among_very_many_records(
-    journal: LoneJournal, database: Database
+    journal: LeadingJournal, database: Database
 ) -> None:
     """Whatever the planner thinks of it: no other record is looked at."""
     database.sql(
@@ -132,7 +132,7 @@ def test_an_event_or_a_position_is_found_by_its_index_among_very_many_records(
         ("DELETE FROM duenotice.records WHERE position = 3", "missing"),
     ],
 )
-def test_damage_is_noticed(journal: LoneJournal, database: Database, damage: str, told: str) -> None:
+def test_damage_is_noticed(journal: LeadingJournal, database: Database, damage: str, told: str) -> None:
     journal.append(records(1, 3))
     database.sql(damage)
     with pytest.raises(Damaged, match=f"is not to be trusted: .*{told}") as caught:
@@ -140,7 +140,7 @@ def test_damage_is_noticed(journal: LoneJournal, database: Database, damage: str
     assert "pg_dump" in caught.value.hint
 
 
-def test_a_damaged_snapshot_is_skipped_if_the_records_are_whole(journal: LoneJournal, database: Database) -> None:
+def test_a_damaged_snapshot_is_skipped_if_the_records_are_whole(journal: LeadingJournal, database: Database) -> None:
     journal.append(records(1, 5))
     for position in (3, 5):
         journal.save_snapshot(snapshot(position))
@@ -151,7 +151,7 @@ def test_a_damaged_snapshot_is_skipped_if_the_records_are_whole(journal: LoneJou
         journal.snapshot()
 
 
-def test_a_record_of_a_newer_duenotice_is_refused(journal: LoneJournal, database: Database) -> None:
+def test_a_record_of_a_newer_duenotice_is_refused(journal: LeadingJournal, database: Database) -> None:
     """It is not read as something else (N16)."""
     journal.append(records(1, 1))
     row = RECORDS.pack(records(1, 1)[0])
@@ -162,7 +162,7 @@ def test_a_record_of_a_newer_duenotice_is_refused(journal: LoneJournal, database
         list(journal.read(0))
 
 
-def test_records_that_are_gone_while_it_runs_are_missed(journal: LoneJournal, database: Database) -> None:
+def test_records_that_are_gone_while_it_runs_are_missed(journal: LeadingJournal, database: Database) -> None:
     """A standby that lacked the last commits has become the server (N14)."""
     journal.append(records(1, 5))
     database.sql("DELETE FROM duenotice.records WHERE position > 3; UPDATE duenotice.head SET position = 3")
@@ -172,61 +172,47 @@ def test_records_that_are_gone_while_it_runs_are_missed(journal: LoneJournal, da
         assert "lifts the incarnations" in caught.value.hint
 
 
-# --- one node alone (N01, N03, S21) ---
+# --- who writes, and where (N01, S21) ---
 
 
-def test_a_second_node_is_refused_while_the_first_one_beats(database: Database, tmp_path: Path) -> None:
-    """Two clusters on one database: the one that was there does not notice."""
-    first = reopened(database, tmp_path / "a", lease=SHORT)
-    first.append(records(1, 1))
-    with pytest.raises(Conflict, match="in use by the node 'node-a'") as caught:
-        reopened(database, tmp_path / "b", "node-b", lease=2 * SHORT)
-    assert "database of its own" in caught.value.hint
-    first.append(records(2, 2))
-    assert list(first.read(0)) == records(1, 2)
-    first.close()
-
-
-def test_a_node_whose_clock_is_manual_is_told_that_it_has_to_be_alone(journal: LoneJournal, database: Database) -> None:
-    with pytest.raises(Conflict, match=r"in use by the node 'node-a'.* With clock = manual a node is alone"):
-        open_alone(database.url, None, "node-b")
-
-
-def test_a_name_that_is_in_use_is_refused_too(database: Database, tmp_path: Path) -> None:
+def test_a_life_that_another_one_leads_instead_of_writes_nothing(database: Database, tmp_path: Path) -> None:
+    """It stood still, and wakes up: nothing that it writes is stored, also no snapshot."""
     first = reopened(database, tmp_path / "a")
-    with pytest.raises(Conflict, match="in use by the node 'node-a'"):
-        reopened(database, tmp_path / "b", "node-a", lease=2 * SHORT)
-    first.append(records(1, 1))
-    first.close()
-
-
-def test_a_node_that_was_silent_for_a_lease_is_deposed_and_writes_nothing(database: Database, tmp_path: Path) -> None:
-    """It had stopped, and wakes up: its journal neither writes nor reads, and says why (S21)."""
-    first = reopened(database, tmp_path / "a")
-    first.append(records(1, 1))
-    first._beating._ended.set()  # it is stopped: no beats
-    lost: list[Exception] = []
-    first.on_lost = lost.append
-    second = reopened(database, tmp_path / "b", "node-b")
-    for use in (lambda: first.append(records(2, 2)), lambda: first.read(0)):
-        with pytest.raises(Damaged, match="does not lead any more") as caught:
-            use()
-    assert lost == [caught.value]
-    assert list(second.read(0)) == records(1, 1)
-    second.append(records(2, 2))
-    first.close()
+    first.append(records(1, 2))
+    second = reopened(database, tmp_path / "b")
+    with pytest.raises(Deposed, match="Another node leads by now"):
+        first.append(records(3, 3))
+    with pytest.raises(Deposed, match="Another node leads by now"):
+        first.save_snapshot(snapshot(1))
+    assert (list(second.read(0)), second.snapshot()) == (records(1, 2), None)
     second.append(records(3, 3))
+    first.close()
+    second.append(records(4, 4))
     second.close()
 
 
-def test_a_node_hears_at_its_next_beat_that_it_was_deposed(database: Database, tmp_path: Path) -> None:
-    """Without being asked for anything."""
-    journal = reopened(database, tmp_path)
-    heard = threading.Event()
-    journal.on_lost = lambda _error: heard.set()
-    database.sql("UPDATE duenotice.head SET leader = 'somebody', epoch = epoch + 1")
-    assert heard.wait(30)
-    journal.close()
+def test_a_node_whose_clock_is_manual_is_told_that_it_has_to_be_alone(
+    journal: LeadingJournal, database: Database
+) -> None:
+    """Before it is known to the others: the one that was there goes on as if nobody had come."""
+    settings, ended = ServeSettings(journal=database.url, clock="manual"), threading.Event()
+    members = PostgresMembers(database.url)
+
+    def beat_on() -> None:
+        while not ended.wait(0.05):
+            members.beat(journal.life, 0, {})
+
+    beating = threading.Thread(target=beat_on)
+    beating.start()
+    told = r"in use by the node 'node-a' .*\. With clock = manual a node is alone\."
+    for name in ("node-b", "node-a"):
+        with pytest.raises(Conflict, match=told) as caught:
+            store_of(settings, None, name)
+        assert "database of its own" in caught.value.hint
+    ended.set()
+    beating.join()
+    assert [member.life for member in members.look().members] == [journal.life]
+    members.close()
 
 
 def test_a_restart_in_the_same_directory_does_not_wait_for_the_lease(database: Database, tmp_path: Path) -> None:
@@ -234,9 +220,12 @@ def test_a_restart_in_the_same_directory_does_not_wait_for_the_lease(database: D
     with run(APPEND_FOR_EVER, tmp_path, database) as child:
         assert child.stdout and child.stdout.readline()
         child.kill()
-    journal = LoneJournal(database.url, tmp_path, "node-a", lease=3600)
-    assert journal.last_position() >= 3
-    journal.close()
+    settings = ServeSettings(journal=database.url, clock="manual", lease=3600)
+    store = store_of(settings, tmp_path, "node-a")
+    assert store is not None and store.silent == {}
+    assert store.journal.last_position() >= 3
+    store.journal.close()
+    store.members.close()
 
 
 def test_a_directory_belongs_to_one_journal(postgres_folder: str, database: Database, tmp_path: Path) -> None:
@@ -254,7 +243,9 @@ def test_a_directory_belongs_to_one_journal(postgres_folder: str, database: Data
         database.sql("DROP DATABASE other WITH (FORCE)")
 
 
-def test_a_second_process_on_the_directory_is_refused(journal: LoneJournal, database: Database, tmp_path: Path) -> None:
+def test_a_second_process_on_the_directory_is_refused(
+    journal: LeadingJournal, database: Database, tmp_path: Path
+) -> None:
     with pytest.raises(Conflict, match=f"the data directory {tmp_path} is in use"):
         reopened(database, tmp_path)
 
@@ -314,7 +305,7 @@ def test_a_node_notices_that_the_database_knows_less_than_it_has_shown(database:
 
 def test_a_failover_that_has_lost_nothing_is_not_a_restore(database: Database, tmp_path: Path) -> None:
     """The journal goes on at another server, which has all of it; then that is where it is."""
-    journal = reopened(database, tmp_path, lease=60)
+    journal = reopened(database, tmp_path)
     journal.append(records(1, 3))
     database.sql("UPDATE duenotice.head SET origin = 'the old server'")
     cut_off(database)
@@ -329,7 +320,7 @@ def test_a_restored_journal_stays_so_over_a_lost_connection(database: Database, 
     journal.append(records(1, 3))
     journal.close()
     database.sql("UPDATE duenotice.head SET origin = 'the old server'")
-    journal = reopened(database, tmp_path, lease=60)
+    journal = reopened(database, tmp_path)
     for position in (4, 5):
         cut_off(database)
         journal.append(records(position, position))
@@ -346,7 +337,7 @@ def cut_off(database: Database) -> None:
 # --- answers lost on the way (N02, S6) ---
 
 
-def test_a_connection_that_was_lost_meanwhile_is_made_again(journal: LoneJournal, database: Database) -> None:
+def test_a_connection_that_was_lost_meanwhile_is_made_again(journal: LeadingJournal, database: Database) -> None:
     """Nobody has to ask twice because the server was restarted an hour ago."""
     for position in range(1, 5):
         cut_off(database)
@@ -365,7 +356,7 @@ def wire(database: Database, tmp_path: Path) -> Iterator[Wire]:
 
 def test_an_append_whose_answer_was_lost_is_read_back(wire: Wire, database: Database, tmp_path: Path) -> None:
     """It was done, so it is answered as done, and it is there once."""
-    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None)
     journal.append(records(1, 3))
     for first in (4, 7, 10):
         wire.loses_next_answer = True
@@ -381,7 +372,7 @@ def test_an_append_that_was_stored_just_before_another_node_led_is_done(
     wire: Wire, database: Database, tmp_path: Path
 ) -> None:
     """Its answer was lost, and then it cannot be tried again; it is read back all the same."""
-    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None)
     journal.append(records(1, 3))
     wire.meanwhile = lambda: database.sql("UPDATE duenotice.head SET leader = 'another', epoch = epoch + 1")
     wire.loses_next_answer = True
@@ -394,11 +385,11 @@ def test_an_append_that_was_stored_just_before_another_node_led_is_done(
 
 def test_a_lift_whose_answer_was_lost_is_one(wire: Wire, database: Database, tmp_path: Path) -> None:
     """The journal is not taken for a copy any more, now and at the next start (S3)."""
-    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None)
     journal.append(records(1, 1))
     journal.close()
     database.sql("UPDATE duenotice.head SET origin = 'the old server'")
-    journal = reopened(Database(str(tmp_path / "wire"), database.name), None, lease=60)
+    journal = reopened(Database(str(tmp_path / "wire"), database.name), None)
     before, wire.loses_next_answer = journal.restored, True
     journal.append([lift(2)])
     assert (before, wire.lost, journal.restored) == (True, 1, False)
@@ -406,7 +397,7 @@ def test_a_lift_whose_answer_was_lost_is_one(wire: Wire, database: Database, tmp
     assert not is_restored(database, None)
 
 
-def test_what_an_older_connection_has_sent_comes_too_late(journal: LoneJournal, database: Database) -> None:
+def test_what_an_older_connection_has_sent_comes_too_late(journal: LeadingJournal, database: Database) -> None:
     """It was under way when the journal looked whether it was done: from then on it changes nothing."""
     journal.append(records(1, 1))
     late = PostgresMembers(database.url)
@@ -471,7 +462,7 @@ def test_kill_9_of_the_node_loses_nothing_that_was_answered(database: Database, 
 
 def test_kill_9_of_the_server_loses_nothing_that_was_answered(server: Server, tmp_path: Path) -> None:
     """The journal is unavailable meanwhile, and goes on by itself; what it could not answer is there once or not."""
-    journal = reopened(server.start(), tmp_path, lease=600)
+    journal = reopened(server.start(), tmp_path)
     stop, answered = threading.Event(), [0]
 
     def append_on() -> None:
@@ -503,7 +494,7 @@ def test_kill_9_of_the_server_loses_nothing_that_was_answered(server: Server, tm
     journal.close()
 
 
-def test_big_appends_and_snapshots_come_back(journal: LoneJournal) -> None:
+def test_big_appends_and_snapshots_come_back(journal: LeadingJournal) -> None:
     """More than a message of the protocol, or a page of the server."""
     journal.append([big_record(position) for position in range(1, 501)])
     journal.save_snapshot(snapshot(500, vms=200_000))
@@ -512,7 +503,7 @@ def test_big_appends_and_snapshots_come_back(journal: LoneJournal) -> None:
     assert found is not None and len(found.vms) == 200_000
 
 
-def test_the_driver_raises_nothing_of_its_own(journal: LoneJournal, database: Database) -> None:
+def test_the_driver_raises_nothing_of_its_own(journal: LeadingJournal, database: Database) -> None:
     """Whatever is wrong with the tables, the error is one of ours."""
     database.sql("DROP TABLE duenotice.records CASCADE")
     with pytest.raises(Damaged, match="not the ones that duenotice made") as caught:

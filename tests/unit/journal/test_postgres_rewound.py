@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.engine.fenced_journal import FoundCopy
 from duenotice.errors import Rewound
 from duenotice.journal.codec import RECORDS

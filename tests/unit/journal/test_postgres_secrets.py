@@ -3,13 +3,11 @@
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from importlib.resources import files
 
-import psycopg
 import pytest
 
-import duenotice.journal
 from duenotice.azure_api.signing_keys import SigningKeys
+from duenotice.errors import Misconfigured
 from duenotice.journal.postgres_schema import prepared
 from duenotice.journal.postgres_secrets import PostgresSecrets
 from tests.handlers.databases import BINARIES
@@ -61,12 +59,8 @@ def test_what_a_backup_should_have_lacks_the_keys(database: Database) -> None:
     assert database.sql("SELECT relpersistence FROM pg_class WHERE relname = 'signing_keys'") == "u"
 
 
-def test_tables_of_the_version_before_are_brought_up_to_date(database: Database) -> None:
-    """Nothing that was there changes. Nodes of that version do not go on: they do not know that changes are held."""
-    with psycopg.connect(database.url, autocommit=True) as line:
-        line.execute(files(duenotice.journal).joinpath("postgres_tables_1.sql").read_bytes())
-        ((cluster,),) = line.execute("SELECT cluster FROM duenotice.about").fetchall()
-    after = prepared(database.url)
-    assert (after.version, after.readable_from, after.cluster) == (3, 3, cluster)
-    with closing(PostgresSecrets(database.url)) as store:
-        assert store.change(lambda text: text + "x") == "x"
+def test_tables_of_a_version_before_the_first_release_are_refused(database: Database) -> None:
+    prepared(database.url)
+    database.sql("UPDATE duenotice.about SET version = 2, readable_from = 1")
+    with pytest.raises(Misconfigured, match=r"made before the first release \(version 2, this one knows 3\)"):
+        prepared(database.url)

@@ -12,24 +12,24 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from duenotice.domain.transitions import Record
+from duenotice.domain.records import Record
 from duenotice.errors import Damaged, DuenoticeError, Misconfigured, Unavailable
 from duenotice.journal import postgres_line
-from duenotice.journal.postgres_alone import LoneJournal
 from duenotice.journal.postgres_line import Line, name_of
 from duenotice.journal.postgres_schema import VERSION, About, about, migrate, prepared
 from duenotice.testkit.journal_examples import record, records
 from tests.handlers.databases import answers
 from tests.handlers.occasions import wait_until
 from tests.programs import require_program
+from tests.support.leading import LeadingJournal
 from tests.support.ports import free_port
 from tests.support.postgres import Database, Server
 
 pytestmark = pytest.mark.machine
 
 
-def opened(url: str) -> LoneJournal:
-    return LoneJournal(url, None, "node-a", lease=60)
+def opened(url: str) -> LeadingJournal:
+    return LeadingJournal(url, None)
 
 
 def refused(url: str) -> DuenoticeError:

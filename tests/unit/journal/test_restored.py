@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from duenotice.clock import Alive
-from duenotice.domain.transitions import IncarnationsLifted, Record
+from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.journal.codec import RECORDS, mark_of
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite import SqliteJournal

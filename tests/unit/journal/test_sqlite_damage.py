@@ -8,8 +8,8 @@ import apsw
 import pytest
 from structlog.testing import capture_logs
 
+from duenotice.domain.records import Record
 from duenotice.domain.snapshot import Snapshot
-from duenotice.domain.transitions import Record
 from duenotice.errors import Damaged, Misconfigured
 from duenotice.journal import codec, sqlite_checks, sqlite_file
 from duenotice.journal.sqlite import SqliteJournal
@@ -164,7 +164,7 @@ def test_a_truncated_file(directory: Path, pages: int) -> None:
         "UPDATE records SET payload = replace(payload, 'db-0', 'db-1') WHERE position = 3",
         "UPDATE records SET payload = '{}' WHERE position = 3",
         "UPDATE records SET crc = 0 WHERE position = 40",
-        "UPDATE records SET format = 13 WHERE position = 40",
+        "UPDATE records SET format = 14 WHERE position = 40",
     ],
 )
 @pytest.mark.parametrize("size", ["small", "big"])
@@ -233,10 +233,10 @@ def test_a_database_of_another_program_is_refused(directory: Path) -> None:
 
 def test_a_newer_record_is_refused(directory: Path) -> None:
     """A record of a newer format names the file and both versions."""
-    crc = codec.checksum(3, 13, codec.RECORDS.pack(record(3)).payload)
-    edit(directory, f"UPDATE records SET format = 13, crc = {crc} WHERE position = 3")
+    crc = codec.checksum(3, 14, codec.RECORDS.pack(record(3)).payload)
+    edit(directory, f"UPDATE records SET format = 14, crc = {crc} WHERE position = 3")
     error = refused(directory)
-    assert "journal.db: record 3 was written by a newer duenotice (format 13" in error.message
+    assert "journal.db: record 3 was written by a newer duenotice (format 14" in error.message
 
 
 @pytest.mark.parametrize(

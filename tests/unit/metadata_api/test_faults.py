@@ -15,7 +15,7 @@ from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import Answers
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.settings import ServeSettings
-from duenotice.wire.times import parse_time
+from duenotice.wire.spans import parse_time
 from tests.protocol.world import GENEROUS, SOLO, WEB_0, WEB_1, World, running
 
 BRIEFLY = 0.4

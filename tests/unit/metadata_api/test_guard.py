@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from duenotice.domain.apply import Touched
 from duenotice.domain.commands import ApplyFleet, CancelEvent, Command
 from duenotice.domain.fleet import Declaration, Vm
-from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.tally import Tally

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from duenotice.domain.document import Document
+from duenotice.domain.state import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, NotFound, Refused, Unavailable
 from duenotice.metadata_api.request_body import BodyTooLarge

@@ -10,7 +10,7 @@ from duenotice.metadata_api.request_head import parse_head
 from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer
 from duenotice.metadata_api.routes import Router
 from duenotice.wire.api_versions import BY_NAME
-from duenotice.wire.instance_json import INSTANCE_VERSIONS
+from duenotice.wire.instance import INSTANCE_VERSIONS
 
 EVENTS = "/metadata/scheduledevents"
 INSTANCE = "/metadata/instance"

@@ -18,9 +18,9 @@ import pytest
 import uvloop
 
 from duenotice.clock import ManualClock
+from duenotice.domain.apply import Touched
 from duenotice.domain.commands import ScheduleEvent
 from duenotice.domain.event import EventType
-from duenotice.domain.touched import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
 from duenotice.journal.memory import MemoryJournal

@@ -1,23 +1,19 @@
 """Answers for what is hard to provoke over HTTP: keys in crowds, requests that are given up, errors as problems."""
 
 import asyncio
-import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from structlog.testing import capture_logs
 
-from duenotice.domain.kept_answers import KEPT
 from duenotice.domain.token import Role, Token
-from duenotice.domain.transitions import RequestAnswered
 from duenotice.engine.engine import Engine
 from duenotice.errors import Damaged, DuenoticeError, InvariantBroken, Misconfigured, NotFound, Refused, Unavailable
 from duenotice.operator_api.answers import KeptAnswers, Reply, Resource, on_error, problem
-from duenotice.wire.stored_answer import StoredAnswer
 from tests.unit.domain.build import DAY, MINUTE
 from tests.unit.engine.rig import SettableClock, listen, reboot, running
 
@@ -107,25 +103,6 @@ def test_only_a_post_has_a_key() -> None:
         for _ in range(2):
             await answers.once(asked("k", "PUT"), work)
         assert work.times == 2
-
-    run(story)
-
-
-@pytest.mark.parametrize(("hours", "times"), [(1, 0), (-1, 1)])
-def test_an_answer_of_an_older_duenotice_is_given_again_to_the_same_token_only(hours: int, times: int) -> None:
-    """It was bound to the name; an answer from before this token was made was for another one of that name."""
-    old_key = hashlib.sha256(b"token/admin\nk").hexdigest()
-    fingerprint = hashlib.sha256(b"/v1/x?\n{}").hexdigest()
-    given = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
-    kept = RequestAnswered(old_key, fingerprint, given + KEPT, StoredAnswer(201, "{}").packed())
-
-    async def answered(key: str) -> RequestAnswered | None:
-        return kept if key == old_key else None
-
-    async def story() -> None:
-        answers, work = KeptAnswers(answered), Work()
-        assert (await answers.once(asked("k"), work)).status_code == 201
-        assert work.times == times
 
     run(story)
 

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.fleet import Vm
 from duenotice.operator_api.answers import encode
 from duenotice.operator_api.fleet import summary

@@ -1,9 +1,8 @@
 """What followers are told of records: nothing by which one could pass for the service or for an operator."""
 
-from duenotice.domain import transitions as t
-from duenotice.domain.session import Session
+from duenotice.domain import records as t
 from duenotice.domain.subscription import PushFormat, Subscription
-from duenotice.domain.token import Role, Token
+from duenotice.domain.token import Role, Session, Token
 from duenotice.operator_api.follow_stream import _written
 from tests.unit.domain.build import NOW
 

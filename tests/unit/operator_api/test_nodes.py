@@ -11,7 +11,6 @@ from starlette.requests import Request
 
 from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
-from duenotice.client.response import Response
 from duenotice.clock import MICROS, monotonic
 from duenotice.console.sessions import Sessions
 from duenotice.domain.commands import BeginSession, CreateToken, EnableScope, RevokeToken
@@ -20,7 +19,8 @@ from duenotice.engine.members import Member
 from duenotice.engine.ticker import Ticker
 from duenotice.engine.writer import Ask
 from duenotice.errors import NotFound, Unavailable
-from duenotice.http_call import HttpAnswer
+from duenotice.http.fetch import HttpAnswer
+from duenotice.http.http1 import Response
 from duenotice.journal.codec import RECORDS, checksum
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.nodes import CommandDone, Nodes, StoredRecord, pass_command

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Phase
 from duenotice.push.changes import EventBook, UnknownEvent, event_before
 from tests.unit.domain.build import NOW, listening, schedule

@@ -11,7 +11,7 @@ from duenotice.clock import Instant
 from duenotice.domain.commands import GivenUp
 from duenotice.domain.subscription import PushFormat, Subscription
 from duenotice.push.outbox import AT_ONCE, MOST_PENDING, PASSED, Outbox, Parcel
-from duenotice.wire.push_json import EventChange
+from duenotice.wire.azure import EventChange
 from tests.unit.domain.build import DAY, HOUR, NOW, SECOND, id_of, listening, schedule
 
 EVENT = schedule(listening(), "alone")

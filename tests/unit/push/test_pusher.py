@@ -31,7 +31,7 @@ from duenotice.journal.memory import MemoryJournal
 from duenotice.push import courier as couriers
 from duenotice.push.pusher import ACTOR, Pusher, PushTerms
 from duenotice.push.receiver import PushEnd, PushOutcome
-from duenotice.wire.push_json import EventChange
+from duenotice.wire.azure import EventChange
 from tests.unit.domain.build import DAY, EVERYBODY, HOUR, id_of
 from tests.unit.engine.cluster_rig import Cluster, Node, three
 from tests.unit.engine.rig import FailingJournal, SettableClock, in_loop, running
@@ -222,12 +222,12 @@ async def test_a_day_later_it_is_set_aside_and_can_be_replayed() -> None:
         await until(lambda: home.known().trouble)
         clock.pass_by(DAY)
         assert home.pusher.measures()[0].lag == timedelta(days=1).total_seconds()
-        await until(lambda: home.known().set_aside)
-        assert [each.event_id for each in home.known().set_aside] == [id_of(1)]
+        await until(lambda: home.known().dead_letters)
+        assert [each.event_id for each in home.known().dead_letters] == [id_of(1)]
         town.answers.clear()
         await home.do(ReplaySubscription(home.known().id))
         await until(lambda: (id_of(1), "scheduled") in home.told())
-        await until(lambda: home.known().pending == () and home.known().set_aside == ())
+        await until(lambda: home.known().pending == () and home.known().dead_letters == ())
 
 
 @in_loop
@@ -243,10 +243,10 @@ async def test_a_clock_that_is_wrong_gives_up_nothing_and_a_restart_begins_no_ne
         await until(lambda: next(iter(here.pusher.measures())).failed > tries + 3)
         clock.set_wall(-2 * DAY)
         clock.pass_by(23 * HOUR)
-        assert here.known().set_aside == ()
+        assert here.known().dead_letters == ()
     async with house(journal, town, clock) as here:
         clock.pass_by(HOUR)
-        await until(lambda: here.known().set_aside)
+        await until(lambda: here.known().dead_letters)
 
 
 @in_loop
@@ -260,8 +260,8 @@ async def test_a_message_whose_record_is_gone_is_set_aside() -> None:
         await home.do(ClaimPushes("x"))
         await home.do(NotePushes("x", (PushNote(home.known().id, 5, pending=(999_999,)),)))
         home.pusher.start()
-        await until(lambda: home.known().set_aside)
-        assert home.known().set_aside[0].reason == "It is no longer in the journal."
+        await until(lambda: home.known().dead_letters)
+        assert home.known().dead_letters[0].reason == "It is no longer in the journal."
 
 
 @in_loop
@@ -416,7 +416,7 @@ async def led_by_another(cluster: Cluster, old: Node) -> Node:
 
 def test_a_courier_keeps_little_of_large_records() -> None:
     """A whole fleet may be in one."""
-    from duenotice.domain.transitions import Record, VmsRemoved
+    from duenotice.domain.records import Record, VmsRemoved
     from tests.unit.domain.build import NOW
 
     assert couriers.slim(Record(7, NOW.at, "test", VmsRemoved(EVERYBODY))) == 7

@@ -15,7 +15,7 @@ from duenotice.domain.subscription import PushFormat, Subscription
 from duenotice.push.addresses import AllowedAddresses
 from duenotice.push.office import OfficeLine, PushOffice
 from duenotice.push.receiver import PushEnd, PushOutcome, PushRoads, signature
-from duenotice.wire.push_json import EventChange
+from duenotice.wire.azure import EventChange
 from tests.support.push_receiver import HANG, Delivery, PushReceiver
 from tests.unit.domain.build import NOW, listening, schedule
 

@@ -11,7 +11,7 @@ from duenotice.metadata_api import faults
 from duenotice.scenarios import library, verbs
 from duenotice.scenarios.acts import ACTS
 from duenotice.scenarios.scenario import read_scenario
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 
 ROOT = Path(__file__).parents[3]
 STORIES = {

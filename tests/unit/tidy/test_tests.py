@@ -12,8 +12,20 @@ TESTS = Path(__file__).parents[2]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-ASSERTING = {"raises", "warns", "fail", "expect", "fnmatch_lines", "once", "wait_until", "pleases", "see"}
-"""Of pytest, Playwright and pytester; ours that wait until something holds, and the checkers of promises."""
+ASSERTING = {
+    "raises",
+    "check_impact",
+    "check_push",
+    "warns",
+    "fail",
+    "expect",
+    "fnmatch_lines",
+    "once",
+    "wait_until",
+    "pleases",
+    "see",
+}
+"""Of pytest, Playwright and pytester; ours that refuse or wait until something holds, and checkers of promises."""
 
 
 def test_no_test_is_without_an_assertion() -> None:

@@ -5,15 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from duenotice.domain.document import EMPTY, Document
 from duenotice.domain.event import Cause, Event, EventType, Phase, description_of
-from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, ApiVersion
-from duenotice.wire.document_json import (
-    RESOURCE_TYPE,
-    encode_document,
-)
-from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
-from duenotice.wire.seen_document import read_document
+from duenotice.domain.state import EMPTY, Document
+from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES, ApiVersion
+from duenotice.wire.documents import RESOURCE_TYPE, encode_document
+from duenotice.wire.seen_documents import read_document
 
 MOMENT = datetime(2016, 9, 19, 18, 29, 47, tzinfo=UTC)
 NEWEST = API_VERSIONS[-1]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.errors import Malformed
-from duenotice.wire.duration import parse_duration
+from duenotice.wire.spans import parse_duration
 
 
 @pytest.mark.parametrize(

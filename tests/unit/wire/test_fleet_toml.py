@@ -6,11 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from duenotice.domain.fleet import Declaration, EventsPolicy, Group, GroupKind, Host, Site, Vm
-from duenotice.domain.scope import scope_of
+from duenotice.domain.fleet import Declaration, EventsPolicy, Group, GroupKind, Host, Site, Vm, scope_of
 from duenotice.errors import Misconfigured
 from duenotice.toml import LONGEST
-from duenotice.wire.fleet_toml import read_fleet
+from duenotice.wire.fleet_file import read_fleet
 
 DEMO = Path(__file__).parents[3] / "examples" / "demo-fleet.toml"
 

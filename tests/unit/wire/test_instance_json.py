@@ -8,7 +8,7 @@ import pytest
 
 from duenotice.domain.fleet import Group, GroupKind, Site, Vm
 from duenotice.errors import NotFound
-from duenotice.wire.instance_json import ANSWERED_VERSIONS, INSTANCE_VERSIONS, as_json, as_text, describe, find, vm_id
+from duenotice.wire.instance import ANSWERED_VERSIONS, INSTANCE_VERSIONS, as_json, as_text, describe, find, vm_id
 
 SITE = Site("westeurope", "shop", "11111111-2222-3333-4444-555555555555")
 SOLO = Vm("db-0", "10.1.2.3", zone="2", size="Standard_E4s_v5", os="Windows", tags=(("env", "test"), ("a", "b:c")))

@@ -12,13 +12,7 @@ from duenotice.clock import Instant
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat
-from duenotice.wire.event_resource import resource_id
-from duenotice.wire.push_json import (
-    EventChange,
-    encode_change,
-    encode_validation,
-    validation_response,
-)
+from duenotice.wire.azure import EventChange, encode_change, encode_validation, resource_id, validation_response
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 SITE = Site("westeurope", "Shop-RG", "00000000-0000-0000-0000-000000000001")

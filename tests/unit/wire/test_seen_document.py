@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duenotice.domain.event import EventType
 from duenotice.errors import Malformed
-from duenotice.wire.seen_document import (
+from duenotice.wire import api_versions
+from duenotice.wire.seen_documents import (
+    ADVICE,
     SeenDocument,
     SeenEvent,
     encode_start_requests,
@@ -208,3 +211,7 @@ def test_what_is_no_event_is_malformed(wrong: object) -> None:
 def test_an_approval_is_compact_json() -> None:
     """C01."""
     assert encode_start_requests(["A", 'B"']) == b'{"StartRequests":[{"EventId":"A"},{"EventId":"B\\""}]}'
+
+
+def test_the_type_that_is_advice_has_one_name_on_both_sides() -> None:
+    assert ADVICE == api_versions.ADVICE == api_versions.TYPE_NAMES[EventType.SPOT_REBALANCE_RECOMMENDATION]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.errors import Malformed
-from duenotice.wire.seen_document import encode_start_requests
-from duenotice.wire.start_requests_json import canonical_id, decode_start_requests
+from duenotice.wire.documents import canonical_id, decode_start_requests
+from duenotice.wire.seen_documents import encode_start_requests
 
 ID = "F020BA2E-3BC0-4C40-A10B-86575A9EABD5"
 OTHER = "602D9444-D2CD-49C7-8624-8643E7171297"

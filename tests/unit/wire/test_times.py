@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.errors import Malformed
-from duenotice.wire.times import format_iso, format_rfc1123, parse_time
+from duenotice.wire.spans import format_iso, format_rfc1123, parse_time
 
 MOMENT = datetime(2016, 9, 19, 18, 29, 47, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.errors import Malformed
-from duenotice.wire.windows import LocalTimes, Moments, parse_window
+from duenotice.wire.spans import LocalTimes, Moments, parse_window
 
 TWO, SIX, TEN = time(2), time(6), time(22)
 SUNDAY, WEEKEND, ALL = frozenset({6}), frozenset({5, 6}), frozenset(range(7))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from duenotice.agent.handlers.options import Argv
 from duenotice.errors import DuenoticeError, Unavailable
-from duenotice.wire.seen_document import SeenEvent
+from duenotice.wire.seen_documents import SeenEvent
 
 Keys = TypeVar("Keys")
 Note = Callable[[str, Any], Awaitable[None]]

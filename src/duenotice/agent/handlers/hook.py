@@ -6,7 +6,7 @@ import os
 from duenotice.agent.handlers.base import Occasion, TryAgain
 from duenotice.agent.handlers.options import Argv
 from duenotice.agent.handlers.processes import TRY_AGAIN, ended, finish, run
-from duenotice.wire.seen_document import event_to_json
+from duenotice.wire.seen_documents import event_to_json
 
 LONGEST_VALUE = 32_000
 """The kernel allows 128 KiB for a value; a longer one is complete on standard input only."""

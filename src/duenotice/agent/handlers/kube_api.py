@@ -11,7 +11,7 @@ from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
 from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.errors import Malformed
-from duenotice.http_call import call, parse_url
+from duenotice.http.fetch import fetch, parse_url
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _EVICTION = "pods/eviction"
@@ -60,7 +60,7 @@ class KubeApi:
     ) -> tuple[int, dict[str, Any]]:
         """The status, and the answer's JSON."""
         options = self._options
-        answer = await call(
+        answer = await fetch(
             self._server() + path,
             method=method,
             body=json.dumps(body).encode() if body else b"",

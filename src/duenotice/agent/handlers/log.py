@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
 from duenotice.clock import wall
-from duenotice.plain_text import one_line
-from duenotice.wire.seen_document import event_to_json
+from duenotice.escape import one_line
+from duenotice.wire.seen_documents import event_to_json
 
 JOURNAL = "/run/systemd/journal/socket"
 LONGEST_VALUE = 8_000

@@ -3,7 +3,7 @@
 from typing import Any
 
 from duenotice.errors import Malformed
-from duenotice.wire.duration import parse_duration
+from duenotice.wire.spans import parse_duration
 
 Argv = tuple[str, ...]
 """A program and its arguments; never a line for a shell."""

@@ -9,7 +9,7 @@ from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryA
 from duenotice.agent.handlers.deadline import seconds_left, until
 from duenotice.agent.handlers.secrets import basic_auth, trusting
 from duenotice.errors import Malformed
-from duenotice.http_call import HttpAnswer, call, parse_url
+from duenotice.http.fetch import HttpAnswer, fetch, parse_url
 
 _LEADS = ("leader", "master", "primary", "standby_leader")
 _WELL = ("running", "streaming", "in archive recovery")
@@ -137,7 +137,7 @@ class Patroni(Handler[Options]):
         return self._options.url.rstrip("/") + path
 
     async def _call(self, occasion: Occasion, url: str, method: str = "GET", body: bytes = b"") -> HttpAnswer:
-        return await call(
+        return await fetch(
             url,
             method=method,
             body=body,

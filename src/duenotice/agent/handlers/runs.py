@@ -18,7 +18,7 @@ from duenotice.agent.handlers import supervisor
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.trust import require_trusted_files
 from duenotice.clock import monotonic
-from duenotice.files import read_whole
+from duenotice.system import read_whole
 
 MARK = "DUENOTICE_RUN"
 PREFIX = "run-"

@@ -12,14 +12,16 @@ from duenotice.agent.handlers.deadline import seconds_left
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.backoff import Backoff
 from duenotice.errors import Malformed, Unavailable
-from duenotice.http_call import call, parse_url
-from duenotice.wire.seen_document import event_to_json
+from duenotice.http.fetch import fetch, parse_url
+from duenotice.wire.seen_documents import event_to_json
 
 PLACEHOLDERS = ("id", "type", "status", "not_before", "resources", "source", "description", "duration", "vm", "phase")
 PREPARE = '{"text": "$vm: $type of $resources, not before $not_before. $description Preparing."}'
 RECOVER = '{"text": "$vm: $type of $resources is over. Back in service."}'
 ATTEMPT = 10.0
 AGAIN = Backoff(0.5, 8.0)
+ANSWER_READ = 8192
+"""Bytes of an answer: only its status counts, however long it is."""
 
 
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +91,7 @@ class Webhook(Handler[Options]):
     async def _attempt(self, body: bytes, occasion: Occasion) -> None:
         options = self._options
         secret = {name: read_secret(path) for name, path in options.secret_headers.items()}
-        answer = await call(
+        answer = await fetch(
             options.url or read_secret(options.url_file),
             method=options.method,
             body=body,
@@ -97,6 +99,8 @@ class Webhook(Handler[Options]):
             timeout=min(ATTEMPT, seconds_left(occasion)),
             trust=trusting(options.ca_file),
             proxy=options.proxy,
+            longest=ANSWER_READ,
+            cut=True,  # only the status counts
         )
         if not 200 <= answer.status < 300:
             again = answer.status >= 500 or answer.status in (408, 429)

@@ -9,8 +9,8 @@ import msgspec
 
 from duenotice.client.exchange import Silent, why
 from duenotice.client.operator.errors import BY_STATUS, CallFailed, ForeignAnswer, NoAnswer, NotReached
-from duenotice.client.response import Response, Unreadable
 from duenotice.errors import DuenoticeError, LookAt, Unavailable
+from duenotice.http.http1 import ProtocolError, Response
 
 T = TypeVar("T")
 LARGEST = 512 * 1024 * 1024
@@ -70,7 +70,7 @@ def failure_of(error: Exception, where: str, seconds: float) -> DuenoticeError:
     """Why there is no answer; `seconds` is how long was waited for one."""
     if isinstance(error, TimeoutError):
         return NoAnswer(f"{where} did not answer in {seconds:.3g} s.", hint="Is it overloaded?", retry_after=0.0)
-    if isinstance(error, Unreadable):
+    if isinstance(error, ProtocolError):
         return ForeignAnswer(f"The answer of {where} is not valid: {error}.", hint=_OTHER_VERSION)
     reason = "the connection ended before an answer" if isinstance(error, Silent) else why(error)
     return NotReached(

@@ -342,7 +342,7 @@ class AsyncVerbs(ABC):
         return self._all(w.Subscription, "subscriptions")
 
     async def subscription(self, subscription_id: str) -> w.SubscriptionWithMessages:
-        """One subscription, with the messages that are set aside."""
+        """One subscription, with its dead letters."""
         return await self._do(get(w.SubscriptionWithMessages, "subscriptions", subscription_id))
 
     async def create_subscription(self, request: w.SubscriptionRequest) -> w.NewSubscription:
@@ -358,7 +358,7 @@ class AsyncVerbs(ABC):
         return await self._do(post(w.Subscription, "subscriptions", subscription_id, "resume"))
 
     async def replay_subscription(self, subscription_id: str, events: Iterable[str] = ()) -> w.Subscription:
-        """Deliver again what was set aside: all of it, or what is about these events."""
+        """Deliver dead letters again: all of it, or what is about these events."""
         body = w.ReplayRequest(tuple(events))
         return await self._do(post(w.Subscription, "subscriptions", subscription_id, "replay", body=body))
 

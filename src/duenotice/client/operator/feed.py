@@ -11,8 +11,8 @@ from duenotice.client.operator.errors import ForeignAnswer, least_pause
 from duenotice.client.operator.request import OperatorRequest, T
 from duenotice.client.operator.talks import HangUp, Hear, Listen, Manner, OperatorTalk
 from duenotice.client.patience import persistently
-from duenotice.client.response import Response
 from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.http.http1 import Response
 
 SILENCE_SECONDS = 40.0
 """A feed that is silent for this long is lost; the service sends a sign of life every 15 s."""

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from duenotice.client.line import left
 from duenotice.client.operator.request import OperatorRequest
-from duenotice.client.response import Response
+from duenotice.http.http1 import Response
 
 T = TypeVar("T")
 Message = MutableMapping[str, Any]

@@ -10,9 +10,9 @@ from duenotice.client.operator.base import Explain
 from duenotice.client.operator.place import Place
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.operator.talks import AskOnce, FeedEnded, HangUp, Hear, Listen, OperatorStep, OperatorTalk, T
-from duenotice.client.response import Response
 from duenotice.client.socket_line import SocketLine
 from duenotice.errors import DuenoticeError
+from duenotice.http.http1 import Response
 
 if TYPE_CHECKING:
     from ssl import SSLContext

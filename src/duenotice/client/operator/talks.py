@@ -13,8 +13,8 @@ from duenotice.client.operator.answer import failure_of, value_in
 from duenotice.client.operator.errors import least_pause
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.patience import DICE, Patience, persistently
-from duenotice.client.response import Response
 from duenotice.clock import monotonic
+from duenotice.http.http1 import Response
 
 TIMEOUT_SECONDS = 30.0
 BUDGET_SECONDS = 10.0

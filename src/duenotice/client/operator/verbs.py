@@ -335,7 +335,7 @@ class Verbs(ABC):
         return self._all(w.Subscription, "subscriptions")
 
     def subscription(self, subscription_id: str) -> w.SubscriptionWithMessages:
-        """One subscription, with the messages that are set aside."""
+        """One subscription, with its dead letters."""
         return self._do(get(w.SubscriptionWithMessages, "subscriptions", subscription_id))
 
     def create_subscription(self, request: w.SubscriptionRequest) -> w.NewSubscription:
@@ -351,7 +351,7 @@ class Verbs(ABC):
         return self._do(post(w.Subscription, "subscriptions", subscription_id, "resume"))
 
     def replay_subscription(self, subscription_id: str, events: Iterable[str] = ()) -> w.Subscription:
-        """Deliver again what was set aside: all of it, or what is about these events."""
+        """Deliver dead letters again: all of it, or what is about these events."""
         body = w.ReplayRequest(tuple(events))
         return self._do(post(w.Subscription, "subscriptions", subscription_id, "replay", body=body))
 

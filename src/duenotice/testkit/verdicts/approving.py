@@ -8,7 +8,7 @@ from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts.evidence import Duty, EventTimes, Evidence, needs_header, read_at
 from duenotice.testkit.verdicts.said import Said, said
 from duenotice.testkit.verdicts.stopping import after, farewells, is_always_slow, left_for
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.api_versions import TYPE_NAMES
 
 CROSSING_SECONDS = 0.25
 """An approval that was already sent when the document changed is not a mistake."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import EventType, Source
 from duenotice.errors import Malformed
 from duenotice.testkit.emulator import Happened
 from duenotice.testkit.overheard import Exchange
 from duenotice.wire.api_versions import BY_NAME
-from duenotice.wire.seen_document import SeenDocument, SeenEvent, read_document
-from duenotice.wire.start_requests_json import decode_start_requests
+from duenotice.wire.documents import decode_start_requests
+from duenotice.wire.seen_documents import SeenDocument, SeenEvent, read_document
 
 PREVIEW = "2017-03-01"
 PATH_OF_2016 = "/metadata/latest/scheduledevents"

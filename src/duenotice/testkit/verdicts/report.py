@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from duenotice.plain_text import lines
+from duenotice.escape import lines
 from duenotice.testkit.verdicts.said import counted
 from duenotice.testkit.verdicts.untried import NOTHING_ASKED
 from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, PASSED, WARNED, Finding, Verdict

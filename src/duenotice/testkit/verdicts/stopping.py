@@ -7,7 +7,7 @@ from functools import partial
 from duenotice.testkit.overheard import Exchange
 from duenotice.testkit.verdicts.evidence import REMOVALS, Evidence, ShownDocument, document_of
 from duenotice.testkit.verdicts.said import Said, said
-from duenotice.wire.seen_document import SeenDocument
+from duenotice.wire.seen_documents import SeenDocument
 
 LATE_SECONDS = 2.0
 """After this many real seconds every answer counts as late."""

@@ -7,7 +7,7 @@ from duenotice.testkit.verdicts.approving import is_led_by_another, is_of_others
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.said import counted
 from duenotice.testkit.verdicts.stopping import farewells
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.api_versions import TYPE_NAMES
 
 NOTHING_ASKED = "nothing asked"
 FOR_APPROVERS = frozenset(

@@ -4,7 +4,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from duenotice.plain_text import one_line
+from duenotice.escape import one_line
 from duenotice.testkit.verdicts.evidence import Evidence, version_of
 from duenotice.testkit.verdicts.rules import BY_ID, ERROR, RULES, Rule
 from duenotice.testkit.verdicts.untried import NOTHING_ASKED, left_open, remarks, why_untried

@@ -4,7 +4,6 @@ The server's answers, the client's results and `/openapi.json` come from these. 
 `to_domain` reads the requests; a client needs neither, so neither is loaded here.
 """
 
-from duenotice.wire.operator.attention import Attention, FailedEvent, PlanGlance, StepGlance
 from duenotice.wire.operator.events import (
     AcknowledgeRequest,
     CancelRequest,
@@ -43,7 +42,6 @@ from duenotice.wire.operator.fleet import (
     VmFailure,
     VmWithEvents,
 )
-from duenotice.wire.operator.history import History, PastDay, PastLife
 from duenotice.wire.operator.maintenances import (
     Maintenance,
     MaintenanceRequest,
@@ -52,30 +50,56 @@ from duenotice.wire.operator.maintenances import (
     Timeline,
     TurnRequest,
 )
-from duenotice.wire.operator.nodes import NodeSeen, NodesSeen, NodeTrouble, ReaderSeen
-from duenotice.wire.operator.records import ClockMark, DeclaredGroup, DeclaredHost, DeclaredSite, Details, Record
+from duenotice.wire.operator.records import (
+    ClockMark,
+    DeclaredGroup,
+    DeclaredHost,
+    DeclaredSite,
+    Details,
+    History,
+    PastDay,
+    PastLife,
+    Record,
+)
 from duenotice.wire.operator.service import (
     AdvanceRequest,
     AzureDoor,
     Clock,
     Health,
     NewToken,
+    NodeSeen,
+    NodesSeen,
+    NodeTrouble,
     Page,
     Problem,
+    ReaderSeen,
     SpeedRequest,
     Token,
     TokenRequest,
     Version,
 )
 from duenotice.wire.operator.subscriptions import (
+    DeadLetter,
     NewSubscription,
     ReplayRequest,
-    SetAside,
     Subscription,
     SubscriptionRequest,
     SubscriptionWithMessages,
 )
-from duenotice.wire.operator.tables import EventQuery, EventRow, EventTable, Hit, Hits, VmQuery, VmRow, VmTable
+from duenotice.wire.operator.tables import (
+    Attention,
+    EventQuery,
+    EventRow,
+    EventTable,
+    FailedEvent,
+    Hit,
+    Hits,
+    PlanGlance,
+    StepGlance,
+    VmQuery,
+    VmRow,
+    VmTable,
+)
 from duenotice.wire.operator.words import (
     ACTIONS,
     CAUSES,
@@ -145,6 +169,7 @@ __all__ = [
     "ClockMark",
     "Column",
     "Counted",
+    "DeadLetter",
     "DeclaredGroup",
     "DeclaredHost",
     "DeclaredSite",
@@ -198,7 +223,6 @@ __all__ = [
     "Scaled",
     "ScheduleRequest",
     "ScheduledEvent",
-    "SetAside",
     "Site",
     "SpeedRequest",
     "States",

@@ -10,25 +10,24 @@ from msgspec import structs
 from duenotice.clock import Instant, later, seconds
 from duenotice.domain import event as e
 from duenotice.domain import fleet as f
-from duenotice.domain import health_report as h
-from duenotice.domain import maintenance as m
-from duenotice.domain import preview, windowed
+from duenotice.domain import plan as m
+from duenotice.domain import records as t
 from duenotice.domain import subscription as u
 from duenotice.domain import token as k
-from duenotice.domain import transitions as t
 from duenotice.domain.failure import Failure
-from duenotice.domain.scope import scope_of
-from duenotice.domain.session import session_id
-from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
+from duenotice.domain.fleet import scope_of
+from duenotice.domain.rules import preview
+from duenotice.domain.rules.maintenance import reason_of, waits_until
+from duenotice.domain.token import session_id
+from duenotice.wire.api_versions import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.events import Event, Life
 from duenotice.wire.operator.fleet import EventsPolicy, Group, HealthReport, Host, Site, Vm, VmFailure, VmWithEvents
 from duenotice.wire.operator.maintenances import Maintenance, PlannedStep, Step
 from duenotice.wire.operator.records import Details, Record
-from duenotice.wire.operator.service import NewToken, Token
-from duenotice.wire.operator.subscriptions import NewSubscription, SetAside, Subscription, SubscriptionWithMessages
+from duenotice.wire.operator.service import NewToken, Token, unpacked
+from duenotice.wire.operator.subscriptions import DeadLetter, NewSubscription, Subscription, SubscriptionWithMessages
 from duenotice.wire.operator.tables import EventRow, VmRow
 from duenotice.wire.operator.words import QUIET_ACTIONS
-from duenotice.wire.stored_answer import unpacked
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -190,7 +189,7 @@ def group(group: f.Group, vms: int) -> Group:
     )
 
 
-def host(host: f.Host, vms: int, listening: int, away: int, reports: Sequence[h.HealthReport], shown: int) -> Host:
+def host(host: f.Host, vms: int, listening: int, away: int, reports: Sequence[f.HealthReport], shown: int) -> Host:
     """With how many VMs run there, listen, and are away from it, which the host itself does not know.
 
     Of its open reports the first categories are told, and the newest are shown.
@@ -200,7 +199,7 @@ def host(host: f.Host, vms: int, listening: int, away: int, reports: Sequence[h.
     return Host(host.name, host.condition.value, vms, listening, away, said, newest)
 
 
-def health_report(report: h.HealthReport) -> HealthReport:
+def health_report(report: f.HealthReport) -> HealthReport:
     """What a VM has said of a host."""
     return HealthReport(
         report.name,
@@ -246,14 +245,14 @@ def subscription(known: u.Subscription) -> Subscription:
         created_at=whole_second(told.created_at),
         position=told.position,
         pending=len(told.pending),
-        set_aside=len(told.set_aside),
-        forgotten=told.forgotten,
+        dead_letters=len(told.dead_letters),
+        dropped=told.dropped,
     )
 
 
 def subscription_with_messages(known: u.Subscription) -> SubscriptionWithMessages:
-    """With what is set aside."""
-    return _with(subscription(known), SubscriptionWithMessages, messages=tuple(map(_set_aside, known.set_aside)))
+    """With its dead letters."""
+    return _with(subscription(known), SubscriptionWithMessages, messages=tuple(map(_dead_letter, known.dead_letters)))
 
 
 def new_subscription(made: u.Subscription) -> NewSubscription:
@@ -261,8 +260,8 @@ def new_subscription(made: u.Subscription) -> NewSubscription:
     return _with(subscription(made), NewSubscription, secret=made.secret)
 
 
-def _set_aside(given_up: u.SetAside) -> SetAside:
-    return SetAside(given_up.position, given_up.event_id, whole_second(given_up.at), given_up.reason)
+def _dead_letter(given_up: u.DeadLetter) -> DeadLetter:
+    return DeadLetter(given_up.position, given_up.event_id, whole_second(given_up.at), given_up.reason)
 
 
 def maintenance(
@@ -270,21 +269,21 @@ def maintenance(
 ) -> Maintenance:
     """A plan without its steps; spans are in seconds outside. `at` is the time of day: for what it waits until."""
     span = plan.present_span
-    waits_until = None if at is None else windowed.waits_until(plan, at)
+    moment = None if at is None else waits_until(plan, at)
     return Maintenance(
         id=plan.id,
         type=TYPE_NAMES[plan.type],
         cause=plan.cause.value,
         status=plan.status.value,
-        reason=windowed.reason_of(plan, tally),
+        reason=reason_of(plan, tally),
         description=plan.description,
         settle=seconds(plan.settle),
         at_once=plan.at_once,
         failures_allowed=plan.failures_allowed,
         progress=by_status(tally.steps),
         vms=by_status(tally.vms),
-        lanes=tally.lanes,
-        lanes_in_all=tally.lanes_in_all,
+        groups=tally.groups,
+        groups_in_all=tally.groups_in_all,
         steps_kept=plan.tally is None,
         title=plan.title,
         author=plan.author,
@@ -293,7 +292,7 @@ def maintenance(
         window="" if plan.window is None else plan.window.said,
         window_begins=_second(None if span is None else span.begins),
         window_ends=_second(None if span is None else span.ends),
-        waits_until=_second(waits_until),
+        waits_until=_second(moment),
         consent=plan.consent.value,
         awaited=tuple(awaited[:MOST_AWAITED]),
         awaited_in_all=len(awaited),
@@ -313,8 +312,8 @@ def by_status(counts: Iterable[int]) -> dict[str, int]:
 def step(step: m.Step) -> Step:
     """One step of a plan."""
     return Step(
-        lane=step.lane,
-        turn=step.turn,
+        group=step.group,
+        domain=step.domain,
         scope=step.scope,
         host=step.host,
         resources=step.resources,
@@ -328,8 +327,8 @@ def planned_step(planned: preview.PlannedStep) -> PlannedStep:
     """One step of a timeline."""
     step = planned.step
     return PlannedStep(
-        lane=step.lane,
-        turn=step.turn,
+        group=step.group,
+        domain=step.domain,
         scope=step.scope,
         host=step.host,
         resources=step.resources,
@@ -397,8 +396,8 @@ def _details(change: t.Transition) -> Details:
             return Details(session=session_id(digest), name=name, reason=reason or None)
         case t.SubscriptionCreated(made):
             return Details(subscription=subscription(made))
-        case t.PushSetAside(subscription_id, given_up):
-            return Details(subscription_id=subscription_id, set_aside=tuple(map(_set_aside, given_up)))
+        case t.PushDeadLettered(subscription_id, given_up):
+            return Details(subscription_id=subscription_id, dead_letters=tuple(map(_dead_letter, given_up)))
     return _as_stored(change)
 
 

@@ -26,13 +26,13 @@ from duenotice.wire.operator.words import (
 
 
 class Step(AnswerBody, frozen=True):
-    """VMs of one update domain that are hit together; of one lane only one turn goes at a time.
+    """VMs of one update domain that are hit together; of one group only one domain goes at a time.
 
-    A turn is an update domain, or a fault domain where the maintenance goes by those.
+    A domain is an update domain, or a fault domain where the maintenance goes by those.
     """
 
-    lane: str
-    turn: int
+    group: str
+    domain: int
     scope: str
     host: str | None
     resources: tuple[str, ...]
@@ -70,7 +70,7 @@ class Timeline(AnswerBody, frozen=True):
 class Maintenance(AnswerBody, frozen=True):
     """A plan; `progress` counts its steps by status, and `vms` their VMs. A call of their own has the steps.
 
-    `lanes` names the first of `lanes_in_all`. The steps of a large plan that is over are not kept for ever: then
+    `groups` names the first of `groups_in_all`. The steps of a large plan that is over are not kept for ever: then
     `steps_kept` is false. `window` is as it was asked for, with the span of it that is on or comes next. With
     `waits_until` no step hits before that moment. Old plans do not know who has asked for them, and when. With the
     `consent` of hosts, `awaited` names the first scopes, of `awaited_in_all`, that others of their host wait for.
@@ -87,8 +87,8 @@ class Maintenance(AnswerBody, frozen=True):
     failures_allowed: Count
     progress: dict[str, int]
     vms: dict[str, int]
-    lanes: tuple[str, ...]
-    lanes_in_all: Count
+    groups: tuple[str, ...]
+    groups_in_all: Count
     steps_kept: bool = True
     title: str = ""
     author: str = ""

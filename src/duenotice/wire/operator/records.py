@@ -1,4 +1,4 @@
-"""The journal in the operator's contract: the audit trail, the history of an event and the live feed say the same."""
+"""What has happened, for people: records of the audit trail and the feed, and the lives of events."""
 
 from datetime import datetime
 
@@ -8,8 +8,8 @@ from duenotice.wire.operator.events import Event
 from duenotice.wire.operator.fleet import EventsPolicy, HealthReport
 from duenotice.wire.operator.maintenances import Maintenance
 from duenotice.wire.operator.service import Token
-from duenotice.wire.operator.subscriptions import SetAside, Subscription
-from duenotice.wire.operator.words import Action, AnswerBody, ConditionName, Count, KindName, Moment
+from duenotice.wire.operator.subscriptions import DeadLetter, Subscription
+from duenotice.wire.operator.words import Action, AnswerBody, ConditionName, Count, KindName, Moment, Seconds, TypeName
 
 
 class Declared(AnswerBody, frozen=True, omit_defaults=True):
@@ -100,7 +100,7 @@ class Details(AnswerBody, frozen=True, omit_defaults=True):
     positions: tuple[int, ...] | None = None
     pending: tuple[int, ...] | None = None
     trouble: str | None = None
-    set_aside: tuple[SetAside, ...] | None = None
+    dead_letters: tuple[DeadLetter, ...] | None = None
     claim: str | None = None
     report: HealthReport | None = None
 
@@ -114,3 +114,54 @@ class Record(AnswerBody, frozen=True):
     action: Action
     event_id: str | None
     details: Details
+
+
+class PastDay(AnswerBody, frozen=True):
+    """One day in UTC, by when its events were told; spans are medians in seconds, null where there are none.
+
+    `whole` events were given all of the notice that was promised, `cut` ones less, because somebody approved, and
+    `silent` ones none, because nobody listened.
+    """
+
+    day: str
+    types: dict[str, int]
+    outcomes: dict[str, int]
+    promised: Seconds | None
+    given: Seconds | None
+    to_approval: Seconds | None
+    impact: Seconds | None
+    impact_in_all: Seconds
+    whole: Count
+    cut: Count
+    silent: Count
+
+
+class PastLife(AnswerBody, frozen=True):
+    """One event; `promised` and `given` are seconds of notice, `impact` is how long it lasted."""
+
+    id: str
+    type: TypeName
+    scope: str
+    resources: tuple[str, ...]
+    raised_at: Moment | None
+    approved_at: Moment | None
+    approved_by: str
+    started_at: Moment | None
+    ended_at: Moment | None
+    outcome: str
+    promised: Seconds | None
+    given: Seconds | None
+    to_approval: Seconds | None
+    impact: Seconds | None
+
+
+class History(AnswerBody, frozen=True):
+    """Days from the first that was asked for on, and their events, oldest first.
+
+    `complete_since` is null when the whole past is known; `left_out` are older events that are only in the numbers.
+    """
+
+    days: tuple[PastDay, ...]
+    events: tuple[PastLife, ...]
+    left_out: Count
+    complete_since: Moment | None

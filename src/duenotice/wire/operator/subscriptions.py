@@ -15,7 +15,7 @@ from duenotice.wire.operator.words import (
 )
 
 
-class SetAside(AnswerBody, frozen=True):
+class DeadLetter(AnswerBody, frozen=True):
     """A message that was given up; `position` is that of the change in the audit trail."""
 
     position: Count
@@ -25,9 +25,9 @@ class SetAside(AnswerBody, frozen=True):
 
 
 class Subscription(AnswerBody, frozen=True):
-    """A receiver and how far it is told: all up to `position`, but for what is `pending` or `set_aside`.
+    """A receiver and how far it is told: all up to `position`, but for what is `pending` or `dead_letters`.
 
-    `trouble` is why the last try failed. `forgotten` counts messages that were set aside and are not listed any more.
+    `trouble` is why the last try failed. `dropped` counts dead letters that are not listed any more.
     A query of its URL is not shown, and its secrets are not; `bearer` says whether it is sent one.
     """
 
@@ -44,14 +44,14 @@ class Subscription(AnswerBody, frozen=True):
     created_at: Moment
     position: Count
     pending: Count
-    set_aside: Count
-    forgotten: Count
+    dead_letters: Count
+    dropped: Count
 
 
 class SubscriptionWithMessages(Subscription, frozen=True):
-    """A subscription with the messages that are set aside."""
+    """A subscription with its dead letters."""
 
-    messages: tuple[SetAside, ...]
+    messages: tuple[DeadLetter, ...]
 
 
 class NewSubscription(Subscription, frozen=True):
@@ -76,6 +76,6 @@ class SubscriptionRequest(RequestBody, frozen=True):
 
 
 class ReplayRequest(RequestBody, frozen=True):
-    """The body of a request to deliver again what was set aside: all of it, or what is about these events."""
+    """The body of a request to deliver dead letters again: all of it, or what is about these events."""
 
     events: tuple[str, ...] = ()

@@ -13,8 +13,7 @@ from duenotice.domain.subscription import PushFormat
 from duenotice.domain.token import Role
 from duenotice.errors import DuenoticeError, Malformed, NotFound
 from duenotice.toml import did_you_mean
-from duenotice.wire.api_versions import BY_NAME
-from duenotice.wire.event_names import TYPE_NAMES
+from duenotice.wire.api_versions import BY_NAME, TYPE_NAMES
 from duenotice.wire.operator.fleet import PolicyRequest
 from duenotice.wire.operator.words import (
     CAUSES_TO_GIVE,

@@ -11,16 +11,14 @@ from typing import Annotated, get_args
 
 from msgspec import Meta, Struct
 
-from duenotice.domain.event import By, Cause, Consent, Phase
+from duenotice.domain.event import LONGEST_PREDICTION_SECONDS, By, Cause, Consent, Phase
 from duenotice.domain.fleet import Condition, GroupKind
-from duenotice.domain.maintenance import MOST, Status, StepStatus
-from duenotice.domain.notice import LONGEST_PREDICTION_SECONDS
+from duenotice.domain.plan import MOST, Status, StepStatus
+from duenotice.domain.records import Transition
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
-from duenotice.domain.transitions import Transition
 from duenotice.errors import LookAt
-from duenotice.wire.api_versions import BY_NAME
-from duenotice.wire.event_names import SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
+from duenotice.wire.api_versions import BY_NAME, SOURCE_NAMES, STATUS_NAMES, TYPE_NAMES
 
 
 def _values(kind: type[Enum]) -> tuple[str, ...]:

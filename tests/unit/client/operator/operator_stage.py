@@ -8,7 +8,7 @@ from duenotice.client.exchange import FAILURES, Show, Sleep
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.client.operator.talks import AskOnce, HangUp, Hear, Listen, Manner, OperatorTalk
 from duenotice.client.patience import Patience
-from duenotice.client.response import Response
+from duenotice.http.http1 import Response
 
 T = TypeVar("T")
 Service = Callable[[OperatorRequest[Any]], Response | Exception | list[bytes | Exception]]

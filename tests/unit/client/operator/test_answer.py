@@ -9,8 +9,8 @@ from duenotice.client.exchange import Silent
 from duenotice.client.operator.answer import failure_of, problem_in, value_in
 from duenotice.client.operator.errors import CallFailed, Denied, ForeignAnswer, NoAnswer, NotReached, UnknownToken
 from duenotice.client.operator.errors import least_pause as pause
-from duenotice.client.response import Response, Unreadable
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
+from duenotice.http.http1 import ProtocolError, Response
 from duenotice.wire.operator import Health
 
 SAID = b'{"type":"about:blank","status":0,"title":"It is so.","hint":"Do this."}'
@@ -90,7 +90,7 @@ def test_unavailable_says_when_to_come_back(said: str, seconds: float) -> None:
         (Silent(), NotReached, "Cannot reach duenotice at http://h: the connection ended before an answer."),
         (ConnectionRefusedError(111, "x"), NotReached, "Cannot reach duenotice at http://h: Connection refused."),
         (UnicodeError("label too long"), NotReached, "Cannot reach duenotice at http://h: label too long."),
-        (Unreadable("it ends halfway"), ForeignAnswer, "The answer of http://h is not valid: it ends halfway."),
+        (ProtocolError("it ends halfway"), ForeignAnswer, "The answer of http://h is not valid: it ends halfway."),
         (ssl.SSLError(1, "wrong version"), NotReached, "Cannot reach duenotice at http://h: wrong version."),
     ],
 )

@@ -8,8 +8,8 @@ from duenotice.client.exchange import Silent
 from duenotice.client.operator.errors import NotReached, UnknownToken
 from duenotice.client.operator.feed import SILENCE_SECONDS, FeedFrame, FeedTalk, Frames
 from duenotice.client.operator.request import OperatorRequest, get
-from duenotice.client.response import Response
 from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.http.http1 import Response
 from duenotice.wire.operator import Health
 from tests.unit.client.operator.operator_stage import Enough, OperatorStage, Service
 

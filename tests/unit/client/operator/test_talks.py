@@ -8,8 +8,8 @@ from duenotice.client.exchange import Silent
 from duenotice.client.operator.errors import CallFailed, Denied, ForeignAnswer, NoAnswer, NotReached
 from duenotice.client.operator.request import OperatorRequest, delete, get, post, put
 from duenotice.client.operator.talks import call
-from duenotice.client.response import Response, Unreadable
 from duenotice.errors import DuenoticeError, NotFound, Unavailable
+from duenotice.http.http1 import ProtocolError, Response
 from duenotice.wire.operator import FleetChange, Health, NewToken, TokenRequest
 from tests.unit.client.operator.operator_stage import OperatorStage, Service
 
@@ -33,7 +33,7 @@ def refusal(status: int, **headers: str) -> Response:
 TABLE: list[tuple[Response | Exception, type[DuenoticeError], list[float]]] = [
     (ConnectionRefusedError(), NotReached, [0.0, 0.2, 0.6, 1.4, 3.0, 5.0, 7.0, 9.0]),
     (Silent(), NotReached, [0.0, 0.2, 0.6, 1.4, 3.0, 5.0, 7.0, 9.0]),
-    (Unreadable("it ends halfway"), ForeignAnswer, [0.0, 0.2, 0.6, 1.4, 3.0, 5.0, 7.0, 9.0]),
+    (ProtocolError("it ends halfway"), ForeignAnswer, [0.0, 0.2, 0.6, 1.4, 3.0, 5.0, 7.0, 9.0]),
     (refusal(503), Unavailable, [0.0, 1.0, 2.0, 3.0, 4.6, 6.6, 8.6]),
     (refusal(503, retry_after="4"), Unavailable, [0.0, 4.0, 8.0]),
     (refusal(429, retry_after="30"), Unavailable, [0.0]),

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from duenotice.clock import MICROS, Instant, Mark
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Event, EventType, Phase
-from duenotice.domain.maintenance import Maintenance, StepStatus
+from duenotice.domain.plan import Maintenance, StepStatus
 from duenotice.wire.operator import from_domain
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from duenotice.clock import Mark
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.wire.operator.from_domain import is_quiet
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

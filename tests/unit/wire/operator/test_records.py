@@ -7,17 +7,15 @@ import msgspec
 import pytest
 
 from duenotice.clock import MICROS, Mark
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Event, EventType
-from duenotice.domain.fleet import Condition, EventsPolicy, Group, GroupKind, Host, Site, Vm
-from duenotice.domain.health_report import HealthReport
-from duenotice.domain.maintenance import Maintenance, Status, Step, StepStatus
-from duenotice.domain.session import Session
-from duenotice.domain.subscription import PushFormat, SetAside, Subscription, SubscriptionStatus
-from duenotice.domain.token import Role, Token
+from duenotice.domain.fleet import Condition, EventsPolicy, Group, GroupKind, HealthReport, Host, Site, Vm
+from duenotice.domain.plan import Maintenance, Status, Step, StepStatus
+from duenotice.domain.subscription import DeadLetter, PushFormat, Subscription, SubscriptionStatus
+from duenotice.domain.token import Role, Session, Token
 from duenotice.domain.window import Window, WindowSpan
 from duenotice.wire.operator import Record, from_domain
-from duenotice.wire.stored_answer import StoredAnswer
+from duenotice.wire.operator.service import StoredAnswer
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 EVENT = Event("E-1", EventType.REBOOT, Cause.USER, "set/web", ("web-0",), NOON, 0, "Words", update_domain=3)
@@ -33,7 +31,7 @@ PLAN_SHOWN = (
     '{"id":"P-1","type":"Reboot","cause":"maintenance","status":"running","reason":"","description":null,'
     '"settle":300.0,"at_once":0,"failures_allowed":0,'
     '"progress":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},'
-    '"vms":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},"lanes":["set/web"],"lanes_in_all":1,'
+    '"vms":{"waiting":1,"under-way":0,"done":0,"failed":0,"skipped":0},"groups":["set/web"],"groups_in_all":1,'
     '"steps_kept":true,"title":"","author":"","asked_at":null,"over_at":null,"window":"",'
     '"window_begins":null,"window_ends":null,"waits_until":null,"consent":"scope","awaited":[],"awaited_in_all":0,"by":"update-domain"}'
 )
@@ -44,7 +42,7 @@ SUBSCRIPTION = Subscription(
 SUBSCRIPTION_SHOWN = (
     '{"id":"U-1","url":"https://r/a?***","format":"cloudevents","types":["Reboot"],"groups":[],"vms":[],"bearer":true,'
     '"status":"waiting","reason":"","trouble":"","created_at":"2026-03-01T12:00:00Z","position":0,"pending":0,'
-    '"set_aside":0,"forgotten":0}'
+    '"dead_letters":0,"dropped":0}'
 )
 
 ABOUT_EVENT = ("E-1", "set/web")
@@ -127,11 +125,11 @@ DETAILS: list[tuple[t.Transition, str]] = [
     (t.PushesClaimed("P-1"), '{"claim":"P-1"}'),
     (t.PushNoted("U-1", 9, (7,), "No."), '{"subscription_id":"U-1","position":9,"pending":[7],"trouble":"No."}'),
     (
-        t.PushSetAside("U-1", (SetAside(7, "e-1", NOON, "No."),)),
-        '{"subscription_id":"U-1","set_aside":[{"position":7,"event_id":"e-1","at":"2026-03-01T12:00:00Z",'
+        t.PushDeadLettered("U-1", (DeadLetter(7, "e-1", NOON, "No."),)),
+        '{"subscription_id":"U-1","dead_letters":[{"position":7,"event_id":"e-1","at":"2026-03-01T12:00:00Z",'
         '"reason":"No."}]}',
     ),
-    (t.RequestAnswered("k", "f", NOON, StoredAnswer(201, "{}").packed()), '{"status":201,"location":""}'),
+    (t.RequestAnswered("k", "f", NOON, StoredAnswer(201, "{}").packed(), 0), '{"status":201,"location":""}'),
     (t.IncarnationsLifted(5), '{"by":5}'),
     (
         t.ClockMarked(Mark(NOON, 12_500_000, "boot", 99_250_000, 60.0, 600.0)),

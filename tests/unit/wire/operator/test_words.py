@@ -7,13 +7,13 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from duenotice.domain import transitions as t
+from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Phase
 from duenotice.domain.fleet import Condition, GroupKind
-from duenotice.domain.maintenance import Status, StepStatus
+from duenotice.domain.plan import Status, StepStatus
 from duenotice.domain.token import Role
 from duenotice.wire import operator as o
-from duenotice.wire.event_names import SOURCE_NAMES, TYPE_NAMES
+from duenotice.wire.api_versions import SOURCE_NAMES, TYPE_NAMES
 
 
 def words_of(struct: type[msgspec.Struct], field: str) -> tuple[str, ...]:
@@ -97,25 +97,19 @@ def test_who_only_reads_answers_loads_values_and_no_rules() -> None:
     """In a fresh interpreter: the command line is to start at once."""
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
     loaded = set(done.stdout.strip("[]\n").replace("'", "").split(", "))
-    values = {"event", "fleet", "health_report", "maintenance", "notice", "pieces", "scope", "token", "transitions"}
-    values |= {"change", "session", "subscription", "subscription_changes", "window"}
+    values = {"bulk", "event", "fleet", "plan", "records", "subscription", "token", "window"}
     ours = {
         "clock",
         "errors",
         "domain",
         *(f"domain.{name}" for name in values),
         "wire",
-        "wire.advice",
         "wire.api_versions",
-        "wire.event_names",
     }
     contract = {
-        "attention",
         "events",
         "fleet",
-        "history",
         "maintenances",
-        "nodes",
         "records",
         "service",
         "subscriptions",

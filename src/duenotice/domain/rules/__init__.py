@@ -1,0 +1,1 @@
+"""The rules: what a command does, as records. Pure."""
