@@ -23,7 +23,7 @@ from duenotice.clock import Clock, Instant, ManualClock, micros, seconds, wall
 from duenotice.domain.policy import Policy
 from duenotice.domain.state import State
 from duenotice.engine.fenced_journal import FencedJournal
-from duenotice.engine.last_polls import EVERY
+from duenotice.engine.last_polls import EVERY, LastPolls
 from duenotice.engine.lives import new_life
 from duenotice.engine.membership import Terms
 from duenotice.engine.node_engine import NodeEngine
@@ -97,10 +97,13 @@ class NodeEmulator(Emulator):
         return Service(self._settings, self.overheard, options=self._options, store=self._store)
 
     def tell_of_polls(self) -> None:
-        """One more beat: the leader hears of the polls here (N11)."""
-        engine, store = self.service.engine, self._store
-        assert isinstance(engine, NodeEngine)
-        store.shared.beat(store.life, engine.time(), engine.gather_polls())
+        """Tell the others of all polls here. A beat that came just before may have told of some, and is on its way."""
+        store, publisher = self._store, self.service.engine.publisher
+        store.shared.beat(store.life, 0, LastPolls(publisher, 0).gather(0))
+
+    def hear_of_polls(self) -> None:
+        """Hear of the polls at the others."""
+        LastPolls(self.service.engine.publisher, 0).merge(self._store.shared.polls(0))
 
 
 def three_emulators(data_dir: str, **settings: Any) -> Sequence[Emulator]:
@@ -117,9 +120,11 @@ def advance(node: Node, by: str) -> None:
     span, first = micros(parse_duration(by)), EVERY
     if span > first:
         Outside.advance(node, "10m")
-        for emulator in sorted(node.emulators, key=lambda each: each.service.engine.leads):
-            assert isinstance(emulator, NodeEmulator)
+        emulators = [emulator for emulator in node.emulators if isinstance(emulator, NodeEmulator)]
+        for emulator in emulators:
             emulator.call(emulator.tell_of_polls)
+        for emulator in emulators:
+            emulator.call(emulator.hear_of_polls)
         span -= first
     Outside.advance(node, f"{seconds(span)}s")
 

@@ -155,16 +155,18 @@ def test_the_connection_goes_to_the_address_that_was_checked(
 
 def test_a_resolver_that_hangs_keeps_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often we give up waiting for it."""
-    over, asked_for = threading.Event(), list[str]()
+    begun, over, asked_for = threading.Event(), threading.Event(), list[str]()
 
     def hanging(host: str, *_: Any, **__: Any) -> Any:
         asked_for.append(host)
+        begun.set()
         over.wait(30)
         raise OSError("over")
 
     async def thrice(line: OfficeLine) -> PushOutcome:
         await asyncio.gather(line.deliver(CHANGE, Site(), 1), line.deliver(CHANGE, Site(), 1))
         said = await line.deliver(CHANGE, Site(), 2)
+        begun.wait(30)  # on a busy machine the thread may begin only now
         over.set()
         return said
 
