@@ -9,7 +9,7 @@ from duenotice.cli.feed import fold
 from duenotice.console.audit_page import ACTIONS
 from duenotice.domain import commands
 from duenotice.domain import records as t
-from duenotice.domain.apply import _APPLIERS
+from duenotice.domain.apply import APPLIERS
 from duenotice.domain.event import Phase
 from duenotice.domain.rules.decide import RULES
 from duenotice.engine.event_traces import EventTraces
@@ -36,7 +36,7 @@ def carrying(kind: type[t.Change]) -> t.Record:
 
 
 def test_every_kind_can_be_applied() -> None:
-    assert set(_APPLIERS) == set(KINDS)
+    assert set(APPLIERS) == set(KINDS)
 
 
 def test_every_kind_but_the_answer_of_a_request_is_given_by_a_rule() -> None:

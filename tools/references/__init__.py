@@ -1,8 +1,8 @@
-"""Pages of the docs that are made from code: commands, REST calls, settings, bounds, keys of files and handlers."""
+"""Pages of the docs that are made from code: commands, calls, records, settings, bounds, keys of files and handlers."""
 
 from pathlib import Path
 
-from tools.references import bounds, commands, fleet_file, handlers, rest, settings
+from tools.references import bounds, commands, fleet_file, handlers, records, rest, settings
 from tools.references.words import COMMAND
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -10,6 +10,7 @@ PAGES = {
     "bounds.md": bounds.page,
     "commands.md": commands.page,
     "handlers.md": handlers.page,
+    "records.md": records.page,
     "rest.md": rest.page,
     "settings.md": settings.page,
     "fleet-file.md": fleet_file.page,

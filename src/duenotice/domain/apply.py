@@ -42,6 +42,7 @@ _REPORT_IT = "Please report this."
 
 
 def _maintenance_started(state: State, change: t.MaintenanceStarted) -> None:
+    """The plan and its steps are in `plans`; the oldest plans that are over are forgotten (S24)."""
     if change.maintenance.id in state.plans:
         raise InvariantBroken(f"There is already a maintenance {change.maintenance.id}.", hint=_REPORT_IT)
     indexes.plan_came(state, change.maintenance)
@@ -51,6 +52,7 @@ def _maintenance_started(state: State, change: t.MaintenanceStarted) -> None:
 
 
 def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
+    """The plan has another status. Once it is over, its groups are free, and of a large one only the tally stays."""
     progress = _plan(state, change.maintenance_id)
     progress.change_status(change.status, change.reason, state.at, change.window)
     if not progress.is_open:
@@ -61,6 +63,7 @@ def _maintenance_changed(state: State, change: t.MaintenanceChanged) -> None:
 
 
 def _maintenance_retried(state: State, change: t.MaintenanceRetried) -> None:
+    """The steps wait again, and their failures are dealt with."""
     progress = _plan(state, change.maintenance_id)
     for step in (progress.steps[number] for number in change.steps):
         state.failures.dealt_with(step.event_id or "")
@@ -73,6 +76,7 @@ def _maintenance_retried(state: State, change: t.MaintenanceRetried) -> None:
 
 
 def _window_closed(state: State, change: t.WindowClosed) -> None:
+    """The plan waits for its next span; steps that had not started lose their event."""
     progress = _plan(state, change.maintenance_id)
     if not change.steps:
         progress.move_to(change.span)
@@ -85,11 +89,13 @@ def _window_closed(state: State, change: t.WindowClosed) -> None:
 
 
 def _step_begun(state: State, change: t.StepBegun) -> None:
+    """The step runs, and has this event (`step_of_event`)."""
     _plan(state, change.maintenance_id).begin(change.step, change.event_id, change.reason)
     state.step_of_event[change.event_id] = (change.maintenance_id, change.step)
 
 
 def _step_ended(state: State, change: t.StepEnded) -> None:
+    """The step has its result, and its group may go on."""
     progress = _plan(state, change.maintenance_id)
     progress.end(change.step, change.status, change.ended, change.reason)
     indexes.step_over(state, progress, progress.steps[change.step])
@@ -128,29 +134,35 @@ _OF_PLANS: dict[type, Callable[[State, Any], None]] = {
 
 
 def _token_created(state: State, change: t.TokenCreated) -> None:
+    """The token is in `tokens`."""
     state.tokens[change.token.id] = change.token
     state.had_readers = state.had_readers or change.token.role is Role.FOLLOWER
 
 
 def _token_revoked(state: State, change: t.TokenRevoked) -> None:
+    """The token is gone, and its sessions with it (S35)."""
     state.tokens.pop(change.token_id, None)
     for session in [each for each in state.sessions.values() if each.token_id == change.token_id]:
         del state.sessions[session.digest]  # a session has no right of its own (S35)
 
 
 def _session_begun(state: State, change: t.SessionBegun) -> None:
+    """The session is in `sessions`."""
     state.sessions[change.session.digest] = change.session
 
 
 def _session_ended(state: State, change: t.SessionEnded) -> None:
+    """The session is gone."""
     state.sessions.pop(change.digest, None)
 
 
 def _created(state: State, change: t.SubscriptionCreated) -> None:
+    """The subscription is in `subscriptions`."""
     state.subscriptions[change.subscription.id] = change.subscription
 
 
 def _turned(state: State, change: t.SubscriptionTurned) -> None:
+    """The subscription has another status; if it waits again, its day begins again."""
     known = state.subscriptions[change.subscription_id]
     begins = change.status is SubscriptionStatus.WAITING and known.status is not SubscriptionStatus.WAITING
     turned = known.with_(status=change.status, reason=change.reason)
@@ -163,10 +175,12 @@ def _from_now_on(state: State, known: Subscription) -> Subscription:
 
 
 def _deleted(state: State, change: t.SubscriptionDeleted) -> None:
+    """The subscription is gone."""
     del state.subscriptions[change.subscription_id]
 
 
 def _replayed(state: State, change: t.SubscriptionReplayed) -> None:
+    """These dead letters are messages that wait again."""
     known, again = state.subscriptions[change.subscription_id], set(change.positions)
     left = tuple(each for each in known.dead_letters if each.position not in again)
     pending = tuple(sorted(again.union(known.pending)))
@@ -174,16 +188,19 @@ def _replayed(state: State, change: t.SubscriptionReplayed) -> None:
 
 
 def _claimed(state: State, change: t.PushesClaimed) -> None:
+    """`push_claim` is that process."""
     state.push_claim = change.claim
 
 
 def _noted(state: State, change: t.PushNoted) -> None:
+    """The subscription has this position, these messages that wait, and this trouble."""
     known = state.subscriptions[change.subscription_id]
     progress = known.with_(position=change.position, pending=change.pending, trouble=change.trouble)
     state.subscriptions[known.id] = progress
 
 
 def _dead_lettered(state: State, change: t.PushDeadLettered) -> None:
+    """The subscription keeps the latest dead letters, and counts those that it drops (S24)."""
     known = state.subscriptions[change.subscription_id]
     every = known.dead_letters + change.dead_letters
     dropped = known.dropped + max(0, len(every) - MOST_DEAD_LETTERS)
@@ -220,22 +237,25 @@ def fold(state: State, record: t.Record) -> None:
 
 def apply(state: State, transition: t.Transition) -> None:
     """Change the state by one transition."""
-    _APPLIERS[type(transition)](state, transition)
+    APPLIERS[type(transition)](state, transition)
 
 
 def _fleet_declared(state: State, change: t.FleetDeclared) -> None:
+    """The fleet has this digest and site; what the file says is remembered (N21)."""
     state.fleet.digest, state.fleet.site = change.digest, change.site
     if change.file is not None:
         last_applied.note(state.fleet, change.file)
 
 
 def _hosts_put(state: State, change: t.HostsPut) -> None:
+    """The hosts are in the fleet; open reports of health note what became of their hosts (M17)."""
     state.fleet.hosts.update((host.name, host) for host in change.hosts)
     indexes.hosts_changed(state)
     _tell_reports(state, {host.name: host.condition.value for host in change.hosts} if state.reports else {})
 
 
 def _hosts_removed(state: State, change: t.HostsRemoved) -> None:
+    """The hosts are gone; open reports of health note it (M17)."""
     for name in change.names:
         state.fleet.hosts.pop(name, None)
     indexes.hosts_changed(state)
@@ -251,6 +271,7 @@ def _tell_reports(state: State, conditions: dict[str, str]) -> None:
 
 
 def _health_reported(state: State, change: t.HealthReported) -> None:
+    """The report is in `reports`; if it says that all is well, it ends the others of this VM and host."""
     new = change.report
     if verdict_of(new.category) is Verdict.HEALTHY:
         for key, report in state.reports.items():
@@ -263,11 +284,13 @@ def _health_reported(state: State, change: t.HealthReported) -> None:
 
 
 def _groups_put(state: State, change: t.GroupsPut) -> None:
+    """The groups are in the fleet."""
     state.fleet.groups.update((group.key, group) for group in change.groups)
     last_applied.came(state.fleet, (group.key for group in change.groups))
 
 
 def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
+    """The groups are gone, and their scopes that have nothing left to show."""
     gone = frozenset(change.keys)
     for key in gone:
         if state.fleet.groups.pop(key, None) is not None and last_applied.is_instance(key):
@@ -277,6 +300,7 @@ def _groups_removed(state: State, change: t.GroupsRemoved) -> None:
 
 
 def _vms_put(state: State, change: t.VmsPut) -> None:
+    """The VMs are in the fleet. A scope that a VM comes to skips ahead of what the VM may have read (S3)."""
     for vm in change.vms:
         _keep_incarnation_rising(state, vm)
         state.tombstones.pop(vm.name, None)
@@ -315,6 +339,7 @@ def _tombstone(state: State, vm: Vm) -> Tombstone:
 
 
 def _vms_removed(state: State, change: t.VmsRemoved) -> None:
+    """The VMs are gone; a tombstone keeps the incarnation that each may have read (S3)."""
     state.failures.over(change.names)
     for name in change.names:
         vm = state.fleet.remove(name)
@@ -351,22 +376,26 @@ def _inhabited(state: State, key: str) -> bool:
 
 
 def _events_policy_set(state: State, change: t.EventsPolicySet) -> None:
+    """The fleet remembers what the owner said."""
     state.fleet.say(change.of, change.policy)
 
 
 def _event_raised(state: State, change: t.EventRaised) -> None:
+    """The event is in its scope, whose incarnation grows by one."""
     if change.event.id in state.events:
         raise InvariantBroken(f"There is already an event {change.event.id}.", hint=_REPORT)
     _enter(state, change.event)
 
 
 def _event_moved(state: State, change: t.EventMoved) -> None:
+    """The event leaves one scope and enters another; both incarnations grow."""
     # To the end of both lists, so that a snapshot gives back the same order (S4).
     _leave(state, _known(state, change.event.id, change.from_scope))
     _enter(state, change.event)
 
 
 def _event_narrowed(state: State, change: t.EventNarrowed) -> None:
+    """The event hits fewer VMs, its incarnation grows, and its step names those that have left."""
     before = _known(state, change.event.id, change.event.scope)
     stay = set(change.event.resources)
     left = [name for name in before.resources if name not in stay]
@@ -377,6 +406,7 @@ def _event_narrowed(state: State, change: t.EventNarrowed) -> None:
 
 
 def _event_changed(state: State, change: t.EventStarted | t.EventPostponed | t.EventNarrowed) -> None:
+    """The event is as it is now, and the incarnation of its scope grows by one."""
     _known(state, change.event.id, change.event.scope)
     scope = state.scopes[change.event.scope]
     _change_scope(state, change.event.scope, incarnation=scope.incarnation + 1)
@@ -393,6 +423,7 @@ _LEARNED: dict[type, Callable[[Any], dict[str, object]]] = {
 
 
 def _event_learned(state: State, change: t.EventApproved | t.ImpactFailed | t.ImpactClaimed | t.ImpactAccepted) -> None:
+    """The event remembers it (`_LEARNED`); VMs read the same, so the incarnation stays (S4)."""
     event = _known(state, change.event_id, change.scope)
     indexes.event_changed(state, event.with_(**_LEARNED[type(change)](change)))
 
@@ -405,6 +436,10 @@ _OUTCOMES = {
 
 
 def _event_gone(state: State, change: t.EventCompleted | t.EventCancelled | t.EventFailed) -> None:
+    """The event leaves its scope, whose incarnation grows, and is kept among those that have ended.
+
+    Its plan gets the outcome, and a failure stays until somebody has dealt with it.
+    """
     event = _known(state, change.event_id, change.scope)
     if event.id in state.step_of_event:
         state.unprocessed_outcomes[event.id] = (_OUTCOMES[type(change)], _reason(state, event, change))
@@ -425,6 +460,7 @@ def _keep_failure(state: State, event: Event, reason: str) -> None:
 
 
 def _failure_acknowledged(state: State, change: t.FailureAcknowledged) -> None:
+    """The failure is dealt with."""
     state.failures.dealt_with(change.event_id)
 
 
@@ -461,18 +497,21 @@ def _known(state: State, event_id: str, scope: str) -> Event:
 
 
 def _operation_performed(state: State, change: t.OperationPerformed) -> None:
-    """Changes nothing; it is only for the history."""
+    """Nothing changes; it is only for the history."""
 
 
 def _scope_enabled(state: State, change: t.ScopeEnabled) -> None:
+    """The scope listens."""
     _change_scope(state, change.scope, enabled=True)
 
 
 def _scope_disabled(state: State, change: t.ScopeDisabled) -> None:
+    """The scope does not listen; its incarnation stays (F03)."""
     _change_scope(state, change.scope, enabled=False)
 
 
 def _incarnations_lifted(state: State, change: t.IncarnationsLifted) -> None:
+    """All incarnations grow by this much, also those in tombstones; all sessions end."""
     state.sessions.clear()  # people may have signed out in what was lost (S35)
     state.least_incarnation += change.by
     state.raised_at = state.position + 1
@@ -492,6 +531,7 @@ def _change_scope(state: State, key: str, **fields: object) -> None:
 
 
 def _request_answered(state: State, change: t.RequestAnswered) -> None:
+    """The answer can be found by its key until it is too old."""
     # The record that is being folded; positions have no gaps.
     position = state.position + 1
     answer = IdempotencyRecord(change.key, change.request_digest, position, change.until, change.until_steady)
@@ -499,10 +539,11 @@ def _request_answered(state: State, change: t.RequestAnswered) -> None:
 
 
 def _clock_marked(state: State, change: t.ClockMarked) -> None:
+    """`mark` is where the clock was."""
     state.mark = change.mark
 
 
-_APPLIERS: dict[type, Callable[[State, Any], None]] = {
+APPLIERS: dict[type, Callable[[State, Any], None]] = {
     t.FleetDeclared: _fleet_declared,
     t.HostsPut: _hosts_put,
     t.HostsRemoved: _hosts_removed,
