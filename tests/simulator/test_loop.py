@@ -69,6 +69,31 @@ def test_the_work_of_a_thread_may_fail_when_nobody_waits_for_it_any_more() -> No
         assert loop.failures == []
 
 
+def test_what_is_begun_while_a_world_ends_ends_with_it() -> None:
+    """It does not come to the loop of the thread, where it would stay."""
+    of_thread = asyncio.new_event_loop()
+
+    async def note() -> None:
+        await asyncio.sleep(1)
+
+    async def wait() -> None:
+        try:
+            await loop.create_future()
+        finally:
+            await asyncio.shield(note())
+
+    try:
+        with world_of(1) as loop:
+            process = Process(Machine("a", loop), "agent")
+            process.begin(wait())
+            run(loop, asyncio.sleep(1))
+            asyncio.set_event_loop(of_thread)
+        assert asyncio.all_tasks(of_thread) == set()
+    finally:
+        asyncio.set_event_loop(None)
+        of_thread.close()
+
+
 def test_a_stopped_process_goes_on_later_and_a_killed_one_never() -> None:
     came: list[str] = []
 
