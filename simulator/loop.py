@@ -260,8 +260,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Let go of all that still waits, without letting it do anything in the world."""
         self._is_over = True
         self.set_exception_handler(lambda *_: None)
-        # What a `finally` begins now is begun in this loop. Otherwise asyncio takes the loop of the thread for it; there
-        # it stays until that loop goes, in the middle of another test.
+        # What a `finally` begins now is begun in this loop. Otherwise asyncio takes the loop of the thread for it, and
+        # there it stays until that loop goes, in the middle of another test.
         events._set_running_loop(self)
         try:
             with warnings.catch_warnings():

@@ -1,6 +1,7 @@
 """Holds every rule that a test runs to its row of `RULES`: it gives only the records that the row names."""
 
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from duenotice.domain.rules import decide, due
 
 
 def _held(command: type, rule: decide.Rule) -> decide.Rule:
+    @wraps(rule.decides)
     def decides(*arguments: Any) -> Any:
         changes = rule.decides(*arguments)
         _check(command, rule, changes)

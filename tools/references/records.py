@@ -1,27 +1,43 @@
 """docs/records.md: each record, what gives it and what it changes, and each command; from their tables."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, get_args
 
+from duenotice.bootstrap.host_watch import OVER
 from duenotice.domain.apply import APPLIERS
-from duenotice.domain.records import TOUCHES, Change, Transition
+from duenotice.domain.records import QUIET, TOUCHES, Change, Transition
 from duenotice.domain.rules.decide import RULES
+from duenotice.impact.dispatcher import HEEDS
+from duenotice.push.changes import TOLD
 from tools.references.words import cell, code, head, table
 
 INTRO = """
-Every change is a record in the journal, and the state is what they add up to ([architecture](../ARCHITECTURE.md)). A row
-says what a record means and what happens to it, from left to right:
+Every change is a record in the journal, and the state is what they add up to ([architecture](../ARCHITECTURE.md)). A
+row says what a record means and what happens to it, from left to right:
 
 1. **given by**: the commands whose rule may give it (`RULES` in `domain/rules/decide.py`). `Tick` is time that passes.
-2. The writer appends it to the journal (`journal/codec.py` has the format), and `fold` in `domain/apply.py` applies it.
+2. The writer folds it into its own state (`fold` in `domain/apply.py`) and appends it to the journal with the rest of
+   its batch (`journal/codec.py` has the format). When it is durable, the state that VMs read is changed by the same
+   `fold`.
 3. **applied by**: the function in `domain/apply.py` that changes the state. An index that follows from it (timers,
    blockers, events of a VM) is changed in `domain/indexes.py`, which that function calls.
-4. **looked at again**: whose documents are derived again (`TOUCHES` in `domain/records.py`). If VMs would read the same
-   as before, the incarnation stays (S4).
-5. Then listeners hear of every record (`Engine.on_commit`): the log, the feed and audit trail of operators, metrics,
-   the dispatcher of impacts and push.
+4. **looked at again**: whose documents are derived again (`TOUCHES` in `domain/records.py`): those of its own scope, of
+   VMs that it names, of scopes of groups that are gone, or all. If VMs would read the same as before, the incarnation
+   stays (S4).
+5. **heeded by**: who does something about it (`Engine.on_commit`). Metrics count every record, and the audit trail
+   reads every one from the journal. `engine/event_traces.py` keeps the moments of events. Other nodes and followers
+   read all records that concern a VM of theirs; a connection of a follower ends with its token.
 """
+
+
+_LISTENERS: dict[str, Collection[type]] = {
+    "log, feed": [change for change in get_args(Transition) if change not in QUIET],
+    "impact": HEEDS,
+    "push": TOLD,
+    "host watch": OVER,
+}
+"""Who does something about which records, as their own tables say."""
 
 
 def page() -> str:
@@ -34,6 +50,7 @@ def page() -> str:
             ", ".join(code(name) for name in _given_by(change)) or "the engine, with the answer to a request",
             _applied_by(change),
             _looked_at(change),
+            ", ".join(name for name, kinds in _LISTENERS.items() if change in kinds),
         )
         for change in sorted(changes, key=_tag)
     ]
@@ -49,7 +66,7 @@ def page() -> str:
         (
             head("Records and commands", "the tables of `domain/`") + INTRO,
             "## Records\n",
-            table(("record", "what it means", "given by", "applied by", "looked at again"), rows),
+            table(("record", "what it means", "given by", "applied by", "looked at again", "heeded by"), rows),
             "## Commands\n",
             table(("command", "rule", "records that it may give"), commands),
         )
@@ -77,7 +94,12 @@ def _looked_at(change: type[Change]) -> str:
     touch = TOUCHES.get(change)
     if touch is None:
         return "nothing"
-    parts = {"scopes": touch.scopes, "VMs": touch.vms, "scopes of groups": touch.groups, "all": touch.everything}
+    parts = {
+        "its scope" if touch.vms is None else "scopes of its VMs": touch.scopes,
+        "its VMs": touch.vms,
+        "scopes of its groups": touch.groups,
+        "all": touch.everything,
+    }
     return ", ".join(name for name, part in parts.items() if part)
 
 

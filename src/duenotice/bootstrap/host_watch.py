@@ -51,7 +51,7 @@ LOOK_ANYWAY = 10.0
 _HOST, _FLEET, _FILE = "host/", "/fleet", "/file"
 """Complaints that are about no domain; no domain may have a slash in its name."""
 _AGAIN = Backoff(0.5, 15.0)
-_OVER = (t.EventCompleted, t.EventFailed, t.EventCancelled)
+OVER = (t.EventCompleted, t.EventFailed, t.EventCancelled)
 
 log = structlog.get_logger()
 
@@ -89,7 +89,7 @@ class HostWatch:
 
     def _heard(self, records: Sequence[t.Record]) -> None:
         """A VM that is no longer being hit is looked at again."""
-        if any(isinstance(record.transition, _OVER) for record in records):
+        if any(isinstance(record.transition, OVER) for record in records):
             self._changed.set()
 
     async def _watch(self, service: "Service | FollowerService") -> None:

@@ -38,8 +38,6 @@ _FEW_LINES, _SHORT_SECONDS = 500, 0.0005
 """So few are made by the thread that writes, with these pauses, mostly while a command waits for the disk. It gets too
 little time to make very many."""
 
-_QUIET = (t.ClockMarked, t.RequestAnswered, t.PushNoted)
-
 
 def configure(log_format: str, stream: TextIO | None = None) -> None:
     """Lines on standard error or into a file, for people on a terminal and for machines elsewhere."""
@@ -193,7 +191,7 @@ class ChangeLog:
         at, scopes = wall(), state.scopes
         for record in records:
             change = record.transition
-            if isinstance(change, _QUIET):
+            if isinstance(change, t.QUIET):
                 continue
             if not self._lines:
                 asyncio.get_running_loop().call_later(CHANGES_SECONDS, self._write_some)

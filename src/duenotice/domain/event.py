@@ -83,6 +83,8 @@ PLANNED = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION, Cause.DEGRADED_HOS
 
 REMOVALS = frozenset({EventType.PREEMPT, EventType.TERMINATE})
 """Types after which the VM is gone."""
+MAINTENANCES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
+"""The types that a plan can have: the VM is there afterwards."""
 
 UNKNOWN_DURATION = -1
 

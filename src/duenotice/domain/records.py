@@ -408,6 +408,10 @@ Transition = (
 )
 
 
+QUIET = (ClockMarked, RequestAnswered, PushNoted, PushesClaimed)
+"""About the service itself: neither logged nor in the feed; the audit trail shows them when they are asked for."""
+
+
 class Record(Struct, frozen=True, gc=False):
     """A transition at its position in the journal: when it was decided, by both faces of time, and who asked."""
 

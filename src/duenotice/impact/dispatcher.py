@@ -8,6 +8,7 @@ whatever the clock: a real command takes real time.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import structlog
 
@@ -79,13 +80,8 @@ class Dispatcher:
 
     def _look(self, records: Sequence[t.Record]) -> None:
         for record in records:
-            match record.transition:
-                case t.EventRaised(event) | t.EventStarted(event):
-                    self._take(event)
-                case t.ImpactAccepted(event_id):
-                    self._settle(event_id)
-                case t.EventCompleted(event_id) | t.EventFailed(event_id):
-                    self._drop_timer(event_id)
+            if (heed := HEEDS.get(type(record.transition))) is not None:
+                heed(self, record.transition)
         self._fill()
 
     def _look_at_all(self) -> None:
@@ -231,3 +227,13 @@ def _command(event_id: str, attempt: int, outcome: AttemptOutcome) -> Command:
             return ReportAttempt(event_id, attempt, outcome.reason)
         case AttemptEnd.HOPELESS:
             return ReportImpact(event_id, outcome.reason, took=took)
+
+
+HEEDS: dict[type[t.Change], Callable[[Dispatcher, Any], None]] = {
+    t.EventRaised: lambda dispatcher, change: dispatcher._take(change.event),
+    t.EventStarted: lambda dispatcher, change: dispatcher._take(change.event),
+    t.ImpactAccepted: lambda dispatcher, change: dispatcher._settle(change.event_id),
+    t.EventCompleted: lambda dispatcher, change: dispatcher._drop_timer(change.event_id),
+    t.EventFailed: lambda dispatcher, change: dispatcher._drop_timer(change.event_id),
+}
+"""What is done when a record of these kinds is committed."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from duenotice.domain.event import MAINTENANCES
 from duenotice.scenarios import kinds as k
 from duenotice.wire.api_versions import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator.words import CONSENTS
@@ -60,7 +61,7 @@ VERBS: dict[str, Verb] = {
     "approve": Verb(k.event, "approve an event: it starts now, as if its VMs had approved"),
     "cancel": Verb(k.event, "cancel a scheduled event"),
     "maintenance": Verb(
-        k.one_of("Freeze", "Reboot", "Redeploy"),
+        k.one_of(*sorted(TYPE_NAMES[kind] for kind in MAINTENANCES)),
         "begin a maintenance of sets, hosts or VMs",
         {
             "on": k.players,

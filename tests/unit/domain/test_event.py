@@ -1,13 +1,18 @@
 """What an event says of itself: its words, its source (B09, B11)."""
 
 import itertools
+import re
+from importlib.resources import files
 
 import pytest
 
-from duenotice.cli.arguments import EVENT_TYPE
-from duenotice.domain.event import Cause, Event, EventType, Source, description_of
+from duenotice.cli.arguments import EVENT_TYPE, MAINTENANCE_TYPE
+from duenotice.console.maintenance_pages import TYPES
+from duenotice.domain.event import MAINTENANCES, REMOVALS, Cause, Event, EventType, Source, description_of
 from duenotice.domain.rules.timing import MINIMUM_SECONDS
 from duenotice.host.steps import WALKS
+from duenotice.testkit.verdicts import evidence
+from duenotice.testkit.verdicts.untried import OF_ONE_VM, OF_SEVERAL_VMS
 from duenotice.wire.api_versions import EVERY_VERSION, TYPE_NAMES
 from tests.unit.domain.build import NOW
 
@@ -69,3 +74,19 @@ def test_every_type_has_its_row_in_the_tables_of_types(kind: EventType) -> None:
     assert any(kind in version.types for version in EVERY_VERSION)
     assert kind in WALKS or kind is EventType.SPOT_REBALANCE_RECOMMENDATION
     assert TYPE_NAMES[kind] in EVENT_TYPE.choices
+    assert kind in (*OF_SEVERAL_VMS, *OF_ONE_VM) or kind is EventType.SPOT_REBALANCE_RECOMMENDATION
+
+
+def test_all_lists_of_the_types_of_a_maintenance_are_one() -> None:
+    """The command line and the console have their own order, and the form explains each."""
+    names = {TYPE_NAMES[kind] for kind in MAINTENANCES}
+    assert set(MAINTENANCE_TYPE.choices) == set(TYPES) == names == {TYPE_NAMES[kind] for kind in OF_SEVERAL_VMS}
+    form = (files("duenotice.console") / "templates" / "maintenance_new.html").read_text()
+    (told,) = re.findall('<small id="type-help">(.*?)</small>', form)
+    assert all(f"{name}:" in told for name in names)
+
+
+def test_a_vm_is_gone_after_a_type_or_a_plan_can_have_it_or_it_is_advice() -> None:
+    assert REMOVALS.isdisjoint(MAINTENANCES)
+    assert {TYPE_NAMES[kind] for kind in REMOVALS} == set(evidence.REMOVALS) == {TYPE_NAMES[kind] for kind in OF_ONE_VM}
+    assert set(EventType) - REMOVALS - MAINTENANCES == {EventType.SPOT_REBALANCE_RECOMMENDATION}

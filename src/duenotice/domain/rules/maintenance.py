@@ -11,7 +11,7 @@ from duenotice.clock import MICROS, Instant, micros_of
 from duenotice.domain import commands as c
 from duenotice.domain import records as t
 from duenotice.domain.bulk import derived, in_order
-from duenotice.domain.event import By, Cause, Consent, Event, EventType, Phase, size_of
+from duenotice.domain.event import MAINTENANCES, By, Cause, Consent, Event, EventType, Phase, size_of
 from duenotice.domain.fleet import Condition, Vm, scope_of
 from duenotice.domain.plan import MOST, Maintenance, PlanProgress, Status, Step, StepStatus, Tally, cut, domain_by
 from duenotice.domain.policy import Policy
@@ -148,7 +148,6 @@ def _scheduled(state: State, progress: PlanProgress, wanted: Callable[[Opening |
     }
 
 
-TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
 CAUSES = frozenset({Cause.MAINTENANCE, Cause.LIVE_MIGRATION})
 LONGEST_SETTLE = 7 * 24 * 3600 * MICROS
 NO_ROOM = "Resume it when some of its events have ended."
@@ -163,7 +162,7 @@ def begin(state: State, command: c.StartMaintenance, now: Instant, policy: Polic
 def planned(state: State, command: c.StartMaintenance, now: Instant) -> Maintenance:
     """The VMs cut into steps; refused if another plan is in the way."""
     check_dates(now)
-    if command.type not in TYPES:
+    if command.type not in MAINTENANCES:
         raise Refused("A maintenance is a Freeze, a Reboot or a Redeploy.", hint="Evict or delete VMs one by one.")
     if command.cause not in CAUSES:
         raise Refused("A maintenance is host maintenance or live migration.", hint="Leave the cause out.")

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from duenotice.domain.event import LONGEST_PREDICTION_SECONDS, By, Cause, Consent, Phase
 from duenotice.domain.fleet import Condition, GroupKind
 from duenotice.domain.plan import MOST, Status, StepStatus
-from duenotice.domain.records import Transition
+from duenotice.domain.records import QUIET, Transition
 from duenotice.domain.subscription import PushFormat, SubscriptionStatus
 from duenotice.domain.token import Role
 from duenotice.errors import LookAt
@@ -81,7 +81,7 @@ PUSH_FORMATS = _values(PushFormat)
 SUBSCRIPTION_STATUSES = _values(SubscriptionStatus)
 ACTIONS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Transition))
 """All that can be in the journal."""
-QUIET_ACTIONS = frozenset({"clock-marked", "request-answered", "push-noted", "pushes-claimed"})
+QUIET_ACTIONS = frozenset(str(change.__struct_config__.tag) for change in QUIET)
 """Internal actions; shown only when asked for."""
 
 LISTS = _values(LookAt)
