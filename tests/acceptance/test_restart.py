@@ -16,7 +16,7 @@ import pytest
 
 from duenotice.clock import MICROS
 from duenotice.errors import Conflict, Misconfigured
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.sqlite import SqliteJournal
 from tests.acceptance.conftest import DEMO
 from tests.acceptance.test_C_approval import ON_H1, SHARED, approve_own, shared_maintenance
 from tests.support.node import Node, Outside

@@ -11,7 +11,7 @@ from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.worker import Worker, run_in
 from duenotice.errors import Unavailable
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.sqlite import SqliteJournal
 
 EVERY = 4.0
 """Real seconds between two looks."""
