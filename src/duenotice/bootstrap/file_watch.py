@@ -9,7 +9,7 @@ from duenotice.engine.complaints import FILES, Complaints
 from duenotice.engine.engine import Engine
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
-from duenotice.engine.worker import Worker, run_in
+from duenotice.engine.threads import WorkerThread, run_in
 from duenotice.errors import Unavailable
 from duenotice.store.sqlite import SqliteJournal
 
@@ -39,7 +39,7 @@ class FileWatch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self, journal: SqliteJournal) -> None:
-        worker = Worker("file-watch")  # its own: a disk that hangs must delay nothing else
+        worker = WorkerThread("file-watch")  # its own: a disk that hangs must delay nothing else
         try:
             while True:
                 try:

@@ -21,12 +21,11 @@ from duenotice.domain.snapshot import Snapshot, restore
 from duenotice.domain.state import State, answered_before
 from duenotice.engine.alone import Alone
 from duenotice.engine.complaints import UPKEEP, Complaints
-from duenotice.engine.letting_go import let_go
 from duenotice.engine.log import report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
+from duenotice.engine.threads import WorkerThread, free_in_steps, run_in
 from duenotice.engine.waiting import SpentCommands, WaitingCommand
-from duenotice.engine.worker import Worker, run_in
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
@@ -88,11 +87,11 @@ class Engine(Alone):
         self._asks = list[WaitingCommand]()
         self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
-        self._writing = Worker("writer") if threads else None
-        self._reading = Worker("history") if threads else None
-        self._looking = Worker("look", threads=2) if threads else None
+        self._writing = WorkerThread("writer") if threads else None
+        self._reading = WorkerThread("history") if threads else None
+        self._looking = WorkerThread("look", threads=2) if threads else None
         self._spent = SpentCommands(self.free) if threads else None
-        self._foreseeing = Worker("foresight") if threads else None
+        self._foreseeing = WorkerThread("foresight") if threads else None
         self._looks, self._foresights, self._snapshot_at = 0, 0, state.position
         self._task: asyncio.Task[None] | None = None
         self._broken: DuenoticeError | None = None
@@ -183,7 +182,7 @@ class Engine(Alone):
         """Let go of things off the loop: it takes a while to give a million objects back."""
         if self._looking is not None:
             with suppress(RuntimeError):  # the engine is being stopped, and nobody waits
-                self._looking.submit(let_go, things)
+                self._looking.do(lambda: free_in_steps(things))
 
     @property
     def remembers_from(self) -> int:
@@ -251,7 +250,7 @@ class Engine(Alone):
         for thread in (self._foreseeing, self._looking, self._reading):
             if thread is not None:
                 # Only history uses the journal that is closed next; a long look may end by itself.
-                thread.shutdown(wait=thread is self._reading, cancel_futures=True)
+                thread.shutdown(wait=thread is self._reading, cancel=True)
         await self._off_loop(self._journal.close)
         if self._writing is not None:
             self._writing.shutdown()

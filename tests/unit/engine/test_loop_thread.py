@@ -3,7 +3,7 @@
 import asyncio
 import warnings
 
-from duenotice.engine.workroom import Workroom
+from duenotice.engine.threads import LoopThread
 
 
 def test_work_that_has_not_begun_is_dropped_without_a_complaint() -> None:
@@ -13,7 +13,7 @@ def test_work_that_has_not_begun_is_dropped_without_a_complaint() -> None:
         await asyncio.sleep(3600)
 
     async def end_at_once() -> list[BaseException | None]:
-        room = Workroom("test")
+        room = LoopThread("test")
         asked = [asyncio.ensure_future(room.do(work())) for _ in range(20)]
         await asyncio.sleep(0)
         room.close()

@@ -8,7 +8,7 @@ from duenotice.domain.apply import Touched
 from duenotice.domain.bulk import CHUNK
 from duenotice.domain.commands import ApplyFleet, Tick
 from duenotice.domain.fleet import Declaration, Vm
-from duenotice.engine.letting_go import let_go
+from duenotice.engine.threads import free_in_steps
 
 NUMBER = 3 * CHUNK + 1
 
@@ -30,7 +30,7 @@ def given_back_at_once(things: list[object], parts: list["weakref.ref[Part]"]) -
 
     sys.setprofile(count)
     try:
-        let_go(things)
+        free_in_steps(things)
     finally:
         sys.setprofile(None)
     return [before - after for before, after in pairwise(left) if before != after]
@@ -57,7 +57,7 @@ def test_a_fleet_is_taken_apart_and_stays_whole_for_others_who_have_it() -> None
     command = ApplyFleet(Declaration("a fleet", vms=vms))
     touched = Touched({"vm/1"}, {vm.name for vm in vms}, set())
     things: list[object] = [command, touched, dict(enumerate(vms)), Tick()]
-    let_go(things)
+    free_in_steps(things)
     assert things == []
     assert command == ApplyFleet(Declaration("a fleet", vms=fleet()))
     assert len(touched.vms) == NUMBER
