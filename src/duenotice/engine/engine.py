@@ -20,8 +20,7 @@ from duenotice.domain.records import Record, RequestAnswered
 from duenotice.domain.snapshot import Snapshot, restore
 from duenotice.domain.state import State, answered_before
 from duenotice.engine.alone import Alone
-from duenotice.engine.complaints import UPKEEP, Complaints
-from duenotice.engine.log import report
+from duenotice.engine.log import UPKEEP, RepeatedFailure, report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.threads import WorkerThread, free_in_steps, run_in
@@ -83,7 +82,7 @@ class Engine(Alone):
     ) -> None:
         super().__init__(clock, publisher)
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
-        self._complaints, self._upkeep = Complaints(report), Complaints(report, trouble=UPKEEP)
+        self._commit_failures, self._upkeep_failures = RepeatedFailure(), RepeatedFailure(UPKEEP)
         self._asks = list[WaitingCommand]()
         self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
@@ -328,9 +327,9 @@ class Engine(Alone):
 
     async def _make_known(self, outcome: Outcome) -> None:
         if outcome.failure is not None:
-            self._complaints.failed(outcome.failure)
+            self._commit_failures.failed(outcome.failure)
         elif outcome.news is not None:
-            self._complaints.worked()
+            self._commit_failures.worked()
         if outcome.lost is not None:
             self.give_up(outcome.lost)
             return
@@ -402,9 +401,9 @@ class Engine(Alone):
                 await self._off_loop(self._journal.maintain)
         except Exception as error:
             # Not a reason to stop: every record is safe; only the next start is slower or the disk fuller.
-            self._upkeep.failed(error)
+            self._upkeep_failures.failed(error)
         else:
-            self._upkeep.worked()
+            self._upkeep_failures.worked()
 
     async def _save_snapshot(self) -> None:
         self._snapshot_at = self.state.position

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from duenotice.domain.commands import Tick
-from duenotice.engine.complaints import EVERY, Complaints
+from duenotice.engine.log import EVERY, RepeatedFailure
 from duenotice.errors import Unavailable
 from tests.unit.engine.rig import FailingJournal, approval, ask, in_loop, listen, reboot, running
 
@@ -20,7 +20,7 @@ class Log:
         self.now = 1000.0
         self.told: list[tuple[str, str, int]] = []
         self.unsaid: list[int] = []
-        self.complaints = Complaints(self.report, lambda: self.now)
+        self.complaints = RepeatedFailure(report=self.report, now=lambda: self.now)
 
     def report(self, level: str, _message: str, **details: Any) -> None:
         self.told.append((level, details["action"], details["times"]))
@@ -29,7 +29,7 @@ class Log:
 
 def test_the_first_failure_is_told_at_once_with_what_to_do() -> None:
     told: list[dict[str, Any]] = []
-    Complaints(lambda level, message, **details: told.append({"level": level, **details})).failed(FULL)
+    RepeatedFailure(report=lambda level, message, **details: told.append({"level": level, **details})).failed(FULL)
     wanted = {"level": "error", "action": "commit-failed", "error": "The disk is full.", "hint": "Make room."}
     assert told == [wanted | {"times": 1, "unsaid": 0}]
 
