@@ -5,21 +5,21 @@ here that grows with a batch: deciding, folding and storing are the work of `Wri
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import structs
 
-from duenotice.clock import MICROS, Clock, ScaledClock, micros
+from duenotice.clock import MICROS, Clock, ScaledClock, micros, seconds_since_2020
 from duenotice.domain.apply import fold
-from duenotice.domain.commands import Command, MarkClock, Tick
+from duenotice.domain.commands import Command, LiftIncarnations, MarkClock, Tick
 from duenotice.domain.policy import Policy
 from duenotice.domain.records import Record, RequestAnswered
 from duenotice.domain.snapshot import Snapshot, restore
 from duenotice.domain.state import State, answered_before
-from duenotice.engine.alone import Alone
+from duenotice.engine.followers import Below, Nobody
 from duenotice.engine.log import UPKEEP, RepeatedFailure, report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
@@ -68,8 +68,12 @@ def more_spare(spare: int) -> int:
     return min(max(MICROS, 2 * spare), MOST_SPARE)
 
 
-class Engine(Alone):
-    """Submit commands here; read through `publisher`. `threaded` None: if the journal may wait for a disk."""
+class Engine:
+    """Submit commands here; read through `publisher`. `threaded` None: if the journal may wait for a disk.
+
+    It always leads; one of many nodes has its own answers (`node_engine`). `on_lead` and `on_follow` are for what runs
+    only where the leader is.
+    """
 
     def __init__(
         self,
@@ -80,7 +84,15 @@ class Engine(Alone):
         publisher: Publisher,
         threaded: bool | None = None,
     ) -> None:
-        super().__init__(clock, publisher)
+        self.clock, self.publisher = clock, publisher
+        self.changed = asyncio.Event()
+        self.trouble: Unavailable | None = None
+        """Why nothing can be stored, if the files of the journal were taken away."""
+        self.below: Below = Nobody()
+        self.on_commit: list[Callable[[Sequence[Record]], None]] = []
+        self.on_recover: list[Callable[[], None]] = []
+        self.on_lead: list[Callable[[], None]] = []
+        self.on_follow: list[Callable[[], None]] = []
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
         self._commit_failures, self._upkeep_failures = RepeatedFailure(), RepeatedFailure(UPKEEP)
         self._asks = list[WaitingCommand]()
@@ -114,6 +126,26 @@ class Engine(Alone):
     def policy(self) -> Policy:
         """The settings that rules depend on."""
         return self._writer.policy
+
+    @property
+    def leads(self) -> bool:
+        """Whether commands are decided here."""
+        return True
+
+    def may_answer(self) -> bool:
+        """Whether VMs may be answered in this moment (N05)."""
+        return True
+
+    def keep_time(self) -> int:
+        """To be called a few times a second: time counts while VMs can be answered (S25). Tells what did not count."""
+        return self.clock.beat()
+
+    def lifting(self) -> LiftIncarnations:
+        """What to ask for when the journal is an older copy (S3)."""
+        return LiftIncarnations(seconds_since_2020())
+
+    def hand_over(self) -> None:
+        """The process is about to end (N07)."""
 
     def start(self) -> None:
         """Begin to take commands."""
