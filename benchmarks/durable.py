@@ -32,7 +32,7 @@ from duenotice.domain.event import EventType
 from duenotice.domain.policy import Policy
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.sqlite import SqliteJournal
 
 OUTSTANDING = 1000
 LIMIT = 2.5

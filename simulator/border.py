@@ -11,12 +11,11 @@ import random
 import threading
 import time as real_time
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, tzinfo
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import structlog
@@ -85,7 +84,7 @@ def _in_order(publisher: Publisher, touched: Touched) -> list[ScopePage]:
     return sorted(_touched_pages(publisher, touched), key=lambda page: page.scope)
 
 
-class NamedWorker(Executor):
+class NamedWorker:
     """Stands for threads of a process; the loop does their work."""
 
     def __init__(self, name: str, threads: int = 1) -> None:
@@ -93,15 +92,16 @@ class NamedWorker(Executor):
         self.jobs: deque[Any] = deque()
         self.is_busy = False
 
-    def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def do(self, work: Callable[[], object]) -> None:
         """Nobody waits for it, so it is done at once."""
-        work(*args, **kwargs)
+        work()
 
-    def result_of(self, work: Any) -> "asyncio.Future[Any]":
+    def call(self, work: Any) -> "asyncio.Future[Any]":
         """The result of some work, when the loop has done it."""
-        return asyncio.get_running_loop().run_in_executor(self, work)
+        loop: Any = asyncio.get_running_loop()
+        return cast("asyncio.Future[Any]", loop.run_in_executor(self, work))
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    def shutdown(self, *, wait: bool = True, cancel: bool = False) -> None:
         """Nothing is held."""
 
 
@@ -119,8 +119,8 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
             (clock, "_BOOT_ID", _BOOT_ID),
             (os, "urandom", dice.randbytes),
             (random, "_urandom", dice.randbytes),
-            (engine, "Worker", NamedWorker),
-            (seat, "Worker", NamedWorker),
+            (engine, "WorkerThread", NamedWorker),
+            (seat, "WorkerThread", NamedWorker),
             (Publisher, "_touched_pages", _in_order),
             (process, "EVERY", HEARTBEAT),
             (held_polls, "BEAT_SECONDS", BEAT),

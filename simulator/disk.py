@@ -14,9 +14,9 @@ from duenotice.clock import Alive, Instant
 from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.domain.snapshot import Snapshot
 from duenotice.errors import Damaged, Unavailable
-from duenotice.journal.as_found import as_found
-from duenotice.journal.codec import RECORDS, Mark, Row, mark_of
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.codec import RECORDS, Mark, Row, mark_of
+from duenotice.store.data_dir import restore_check
+from duenotice.store.memory import MemoryJournal
 from duenotice.wire.operator.from_domain import event_id_of
 from simulator.loop import Killed
 from simulator.machine import Machine
@@ -171,7 +171,7 @@ class DiskJournal(MemoryJournal):
         newest, notes = len(self._rows), disk.notes
         if notes.reached is not None and notes.reached > newest:
             raise Damaged(f"it ends at record {newest} although record {notes.reached} was stored")
-        self.restored, self.seen = as_found(newest, notes.reached, notes.seen, notes.lifted_with, self._holds)
+        self.restored, self.seen = restore_check(newest, notes.reached, notes.seen, notes.lifted_with, self._holds)
         self.alive = notes.alive
         self._note(reached=newest, seen=self.seen)
 

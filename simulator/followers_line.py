@@ -247,13 +247,13 @@ def followers_border(worker: Any) -> Iterator[None]:
             if threads > 1:
                 self.jobs = None
 
-        def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return asyncio.get_running_loop().run_in_executor(self, lambda: work(*args, **kwargs))
+        def do(self, work: Callable[[], object]) -> None:
+            cast(Any, asyncio.get_running_loop()).run_in_executor(self, work)
 
     with ExitStack() as inside:
         for target, name, value in (
-            (following, "Worker", Threads),
-            (commands, "Worker", Threads),
+            (following, "WorkerThread", Threads),
+            (commands, "WorkerThread", Threads),
             (following, "threading", SimpleNamespace(Thread=_Pump)),
             (following, "boot_nanos", _nanos),
             (follower, "NodeLine", WorldLine),

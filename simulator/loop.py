@@ -10,7 +10,6 @@ import itertools
 import warnings
 from asyncio import events
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Protocol, TypeVar, cast
 
@@ -179,7 +178,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def run_in_executor(  # type: ignore[override]
-        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+        self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> "asyncio.Future[Any]":
         """What comes of the work of a thread: it is done in the next turn; its result is there when it has ended.
 
@@ -192,7 +191,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self.call_soon(self._work, future, func, args)
         else:
             jobs.append((future, func, args, copy_context()))
-            if not executor.is_busy:  # type: ignore[union-attr]
+            if not executor.is_busy:
                 self._next_job(executor)
         return future
 

@@ -15,7 +15,7 @@ from duenotice.domain.records import EventRaised, Record
 from duenotice.engine.members import News
 from duenotice.errors import Conflict, DuenoticeError
 from duenotice.follower.replica import Replica
-from duenotice.journal.codec import RECORDS
+from duenotice.store.codec import RECORDS
 from duenotice.wire.replication import LogRecord
 from simulator.stage import ALONE, LEFT, OTHER, RIGHT, Scene, Script, Stage, play
 

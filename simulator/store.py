@@ -1,6 +1,6 @@
 """The store that nodes share: the members in memory behind lines that break, on a server that can fail over.
 
-What a node does with its database is in `journal/postgres*`; here is the same without SQL: each node notes how far the
+What a node does with its database is in `store/postgres*`; here is the same without SQL: each node notes how far the
 journal had come, so it can tell when the store has lost something (N14), and news may be lost, doubled or late.
 """
 
@@ -26,10 +26,9 @@ from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.errors import InvariantBroken, Rewound, Unavailable
-from duenotice.journal.codec import RECORDS, Row
-from duenotice.journal.memory import MemoryJournal
-from duenotice.journal.memory_members import MemoryMembers
 from duenotice.operator_api.way_to_leader import WayToLeader
+from duenotice.store.codec import RECORDS, Row
+from duenotice.store.memory import MemoryJournal, MemoryMembers
 from simulator.machine import BEGIN, Machine
 from simulator.network import Network
 

@@ -19,9 +19,9 @@ from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.ports import Journal
 from duenotice.errors import Damaged, DuenoticeError
 from duenotice.http.fetch import HttpAnswer
-from duenotice.journal.codec import Row
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.settings import ServeSettings
+from duenotice.store.codec import Row
 from simulator import cluster_faults, node_faults, operators
 from simulator.agents_in_world import begin_agents
 from simulator.agents_machine import AgentVm

@@ -14,7 +14,7 @@ import uvloop
 from starlette.types import Receive, Scope, Send
 
 from benchmarks.support.bare_sync import BareFile, bare_file
-from duenotice.engine.worker import Worker
+from duenotice.engine.threads import WorkerThread
 
 BLOCKS = 4096
 """Of its file, which it writes again from its beginning."""
@@ -28,14 +28,14 @@ _BODY = {"type": "http.response.body", "body": b"{}"}
 
 
 class _App:
-    def __init__(self, file: BareFile, thread: Worker) -> None:
+    def __init__(self, file: BareFile, thread: WorkerThread) -> None:
         self._file, self._thread = file, thread
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer once a block is on the disk."""
         while (await receive()).get("more_body"):
             pass
-        await self._thread.result_of(lambda: self._file.write(1))
+        await self._thread.call(lambda: self._file.write(1))
         await send(_HEAD)
         await send(_BODY)
 
@@ -44,7 +44,7 @@ async def _serve(place: Path) -> None:
     with bare_file(place, BLOCKS) as file, socket.create_server(("127.0.0.1", 0)) as listening:
         print("{}:{}".format(*listening.getsockname()), flush=True)
         config = uvicorn.Config(
-            _App(file, Worker("sync")), http="httptools", lifespan="off", log_config=None, access_log=False
+            _App(file, WorkerThread("sync")), http="httptools", lifespan="off", log_config=None, access_log=False
         )
         signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it again once it has stopped
         await uvicorn.Server(config).serve(sockets=[listening])

@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from duenotice.engine.engine import load
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.sqlite import SqliteJournal
 
 
 def main() -> None:

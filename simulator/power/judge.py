@@ -11,9 +11,9 @@ from duenotice.domain.records import EventRaised, Record
 from duenotice.domain.state import State
 from duenotice.engine.engine import load
 from duenotice.errors import DuenoticeError
-from duenotice.journal import sqlite_file
-from duenotice.journal.codec import RECORDS, Row
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store import sqlite_file
+from duenotice.store.codec import RECORDS, Row
+from duenotice.store.sqlite import SqliteJournal
 from simulator.power.disk import Act, Image, Mark
 from simulator.power.story import DATA, Begun, Durable, Refusal, Shown, incarnations, put
 

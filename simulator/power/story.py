@@ -35,9 +35,9 @@ from duenotice.engine import engine as engine_module
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError
-from duenotice.journal import sqlite, sqlite_file
-from duenotice.journal.codec import RECORDS, Row
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store import sqlite, sqlite_file
+from duenotice.store.codec import RECORDS, Row
+from duenotice.store.sqlite import SqliteJournal
 from simulator.power.disk import Act, Image
 from simulator.power.recorder import Recorder
 

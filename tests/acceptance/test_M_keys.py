@@ -20,7 +20,7 @@ from duenotice.azure_api.sign_in import TENANT, seconds_since_1970
 from duenotice.azure_api.signing_keys import FILE, KeyRing, SigningKey
 from duenotice.domain.token import Token
 from duenotice.engine.engine import load
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.sqlite import SqliteJournal
 from tests.acceptance.conftest import DEMO
 from tests.support.azure import SUBSCRIPTION, Azure
 from tests.support.cli import duenotice

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.journal.codec import checksum
+from duenotice.store.codec import checksum
 from tests.acceptance.test_N_nodes import ME, ids, scheduled
 from tests.cluster.trio import DOCUMENT, FLEET, HEADER, LEASE, NAMES, Trio, ask, trio
 from tests.crash.server import Server

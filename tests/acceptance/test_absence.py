@@ -14,8 +14,8 @@ from duenotice import clock
 from duenotice.bootstrap.node import Service
 from duenotice.clock import MICROS, micros_of
 from duenotice.domain.records import ClockMarked
-from duenotice.journal.sqlite import SqliteJournal
 from duenotice.settings import ServeSettings
+from duenotice.store.sqlite import SqliteJournal
 from duenotice.wire.spans import parse_time
 from tests.acceptance.conftest import DEMO
 from tests.support.node import Node

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.sqlite import SqliteJournal
 from duenotice.testkit.journal_examples import records
 from tests.acceptance.conftest import DEMO
 from tests.support.cli import duenotice

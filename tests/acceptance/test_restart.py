@@ -16,7 +16,7 @@ import pytest
 
 from duenotice.clock import MICROS
 from duenotice.errors import Conflict, Misconfigured
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.sqlite import SqliteJournal
 from tests.acceptance.conftest import DEMO
 from tests.acceptance.test_C_approval import ON_H1, SHARED, approve_own, shared_maintenance
 from tests.support.node import Node, Outside
@@ -391,7 +391,7 @@ def test_the_same_copy_can_be_put_in_place_twice(tmp_path: Path, monkeypatch: py
         node.events("me")
     copy, seen = (data_dir / "journal.db").read_bytes(), []
     for seconds in (200_000_000, 200_000_060):
-        monkeypatch.setattr("duenotice.engine.alone.seconds_since_2020", lambda now=seconds: now)
+        monkeypatch.setattr("duenotice.engine.engine.seconds_since_2020", lambda now=seconds: now)
         put_in_place(copy, data_dir)
         with Node(DEMO, data_dir=str(data_dir)) as node:
             for _ in range(3):

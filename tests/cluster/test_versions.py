@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.journal.codec import RECORDS
+from duenotice.store.codec import RECORDS
 from tests.cluster.versions import NEXT, next_version
 
-TELL = "import duenotice, duenotice.journal.codec as c; print(duenotice.__version__, c.RECORDS.format)"
+TELL = "import duenotice, duenotice.store.codec as c; print(duenotice.__version__, c.RECORDS.format)"
 
 
 @pytest.mark.parametrize(("newer_records", "more"), [(False, 0), (True, 1)])

@@ -22,7 +22,7 @@ def next_version(folder: Path, *, newer_records: bool = False) -> tuple[str, ...
     shutil.copytree(Path(duenotice.__file__).parent, copy, ignore=shutil.ignore_patterns("*.pyc.*"))
     _change(copy / "__init__.py", r'__version__ = ".*"', f'__version__ = "{NEXT}"')
     if newer_records:
-        _change(copy / "journal" / "codec.py", r"^RECORDS = Codec\(Record, 13,", "RECORDS = Codec(Record, 14,")
+        _change(copy / "store" / "codec.py", r"^RECORDS = Codec\(Record, 13,", "RECORDS = Codec(Record, 14,")
     return ("env", f"PYTHONPATH={copy.parent}", sys.executable, "-m", "duenotice")
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from duenotice.engine.ports import Journal
-from duenotice.journal.memory import MemoryJournal
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.memory import MemoryJournal
+from duenotice.store.sqlite import SqliteJournal
 from duenotice.testkit.journal_contract import JournalContract
 
 

@@ -27,11 +27,11 @@ from duenotice.engine.members import (
 )
 from duenotice.engine.ports import Journal
 from duenotice.errors import Conflict, InvariantBroken, Rewound
-from duenotice.journal.memory_members import MemoryMembers
-from duenotice.journal.postgres import PostgresJournal
-from duenotice.journal.postgres_members import PostgresMembers
-from duenotice.journal.postgres_notes import Known, Notes
-from duenotice.journal.postgres_schema import prepared
+from duenotice.store.data_dir import CheckpointFile
+from duenotice.store.memory import MemoryMembers
+from duenotice.store.postgres import PostgresJournal
+from duenotice.store.postgres_members import PostgresMembers
+from duenotice.store.postgres_schema import prepared
 from duenotice.testkit.journal_examples import records
 
 
@@ -53,7 +53,7 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Shared]:
     url = request.getfixturevalue("database").url
     prepared(url)
     a, b = PostgresMembers(url), PostgresMembers(url)
-    journal = PostgresJournal(url, a, Notes(None), Known(), "reader")
+    journal = PostgresJournal(url, a, CheckpointFile(None), "reader")
     yield Shared(a, b, journal)
     journal.close()
     b.close()

@@ -21,10 +21,10 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import DuenoticeError, Unavailable
-from duenotice.journal.postgres import PostgresJournal
-from duenotice.journal.postgres_members import PostgresMembers
-from duenotice.journal.postgres_notes import Known, Notes
-from duenotice.journal.postgres_schema import prepared
+from duenotice.store.data_dir import CheckpointFile
+from duenotice.store.postgres import PostgresJournal
+from duenotice.store.postgres_members import PostgresMembers
+from duenotice.store.postgres_schema import prepared
 from tests.support.postgres import Database
 from tests.unit.domain.build import declaration, id_of
 from tests.unit.engine.cluster_rig import Line
@@ -42,7 +42,7 @@ class Node:
         seat, appending = PostgresMembers(url), PostgresMembers(url)
         self.line, self.appending = Line(seat), Line(appending)
         life = f"life-{name}"
-        journal = PostgresJournal(url, appending, Notes(None), Known(), life)
+        journal = PostgresJournal(url, appending, CheckpointFile(None), life)
         clock = SharedClock(SettableClock())
         line: Any = self.line
         to_append: Any = self.appending

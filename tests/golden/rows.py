@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from duenotice.journal.codec import Row
+from duenotice.store.codec import Row
 from tests.golden.examples import read
 
 

@@ -10,9 +10,8 @@ import apsw
 from duenotice.clock import Alive
 from duenotice.domain.records import EventApproved, EventRaised, Record, ScopeEnabled
 from duenotice.domain.snapshot import Snapshot
-from duenotice.journal.lock import DirectoryLock
-from duenotice.journal.postgres_notes import FILE, Known, Notes
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.data_dir import CHECKPOINT_FILE, CheckpointFile, DataDirectory, LocalCheckpoint
+from duenotice.store.sqlite import SqliteJournal
 from tests.golden.compare import FILES, assert_golden, golden
 from tests.golden.examples import NOON, bare, full
 
@@ -82,7 +81,7 @@ def test_a_journal_in_a_file_has_the_tables_and_columns_that_it_had(tmp_path: Pa
 
 def test_a_journal_that_was_written_is_read_as_it_was(tmp_path: Path) -> None:
     """Its records, its index of events, its snapshot."""
-    DirectoryLock(tmp_path).release()
+    DataDirectory(tmp_path).release()
     make_again(tmp_path / "journal.db", golden(SQLITE_FILE))
     journal = SqliteJournal(tmp_path)
     assert list(journal.read(0)) == RECORDS
@@ -94,17 +93,21 @@ def test_a_journal_that_was_written_is_read_as_it_was(tmp_path: Path) -> None:
 def notes(path: Path) -> dict[str, bytes]:
     """Each form of the notes in a data directory; without the number of the process and the room behind them."""
     used = (directory(path / "used") / "journal.lock").read_bytes()
-    lock = DirectoryLock(path / "restored")
+    lock = DataDirectory(path / "restored")
     lock.note_lift((7, 1234))
     lock.release()
-    notes = Notes(path / "elsewhere")
+    notes = CheckpointFile(path / "elsewhere")
     notes.note(**{field: getattr(KNOWN, field) for field in KNOWN.__struct_fields__})
     notes.close()
-    lifted, known = ((path / name).read_bytes() for name in ("restored/journal.lock", f"elsewhere/{FILE}"))
-    return {"journal.lock": _plain(used), "journal.lock of a restored journal": _plain(lifted), FILE: known.rstrip()}
+    lifted, known = ((path / name).read_bytes() for name in ("restored/journal.lock", f"elsewhere/{CHECKPOINT_FILE}"))
+    return {
+        "journal.lock": _plain(used),
+        "journal.lock of a restored journal": _plain(lifted),
+        CHECKPOINT_FILE: known.rstrip(),
+    }
 
 
-KNOWN: Known = full(Known)
+KNOWN: LocalCheckpoint = full(LocalCheckpoint)
 
 
 def _plain(note: bytes) -> bytes:
@@ -123,16 +126,16 @@ def test_notes_that_were_written_are_read_as_they_were(tmp_path: Path) -> None:
     used, lifted = (_lock_with(tmp_path / str(place), text) for place, text in enumerate(files[:2]))
     assert (used.reached, used.seen, used.alive, used.lifted_with) == (3, 2, ALIVE, None)
     assert (lifted.reached, lifted.lifted_with) == (None, (7, 1234))
-    (tmp_path / FILE).write_text(files[2])
-    elsewhere = Notes(tmp_path)
-    assert elsewhere.known == KNOWN
+    (tmp_path / CHECKPOINT_FILE).write_text(files[2])
+    elsewhere = CheckpointFile(tmp_path)
+    assert elsewhere.latest == KNOWN
     elsewhere.close()
 
 
-def _lock_with(path: Path, text: str) -> DirectoryLock:
+def _lock_with(path: Path, text: str) -> DataDirectory:
     path.mkdir()
     (path / "journal.lock").write_text(text)
-    lock = DirectoryLock(path)
+    lock = DataDirectory(path)
     lock.release()
     return lock
 

@@ -11,7 +11,7 @@ import pytest
 
 from duenotice.domain.records import Change, Record, Transition
 from duenotice.domain.snapshot import Snapshot
-from duenotice.journal.codec import RECORDS, SNAPSHOTS, Codec
+from duenotice.store.codec import RECORDS, SNAPSHOTS, Codec
 from tests.golden.compare import assert_golden, assert_same_as_golden, golden
 from tests.golden.examples import NOON, bare, full, left_out, reached, words
 from tests.golden.rows import block_of_row, blocks_of, page, row_of

@@ -5,7 +5,7 @@ from datetime import timedelta
 from duenotice.domain.records import Record, RequestAnswered
 from duenotice.domain.snapshot import Snapshot
 from duenotice.domain.state import IdempotencyRecord
-from duenotice.journal.codec import RECORDS, SNAPSHOTS
+from duenotice.store.codec import RECORDS, SNAPSHOTS
 from duenotice.wire.operator.service import StoredAnswer, unpacked
 from tests.golden.compare import assert_golden, assert_same_as_golden, golden
 from tests.golden.examples import NOON

@@ -20,7 +20,7 @@ from duenotice.engine.membership import NodePhase, Standing, Terms
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.standing import may_answer, step
 from duenotice.errors import Conflict, DuenoticeError
-from duenotice.journal.memory_members import MemoryMembers
+from duenotice.store.memory import MemoryMembers
 from duenotice.testkit.journal_examples import NOON
 
 REVEALING = 500

@@ -20,8 +20,8 @@ from duenotice.domain.snapshot import Snapshot
 from duenotice.engine.engine import Engine
 from duenotice.engine.ports import Journal
 from duenotice.errors import Damaged, Unavailable
-from duenotice.journal.memory import MemoryJournal
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.memory import MemoryJournal
+from duenotice.store.sqlite import SqliteJournal
 from simulator.history import Absence, Committed
 
 BEGIN = datetime(2030, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)

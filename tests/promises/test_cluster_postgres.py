@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from duenotice.engine.members import News
-from duenotice.journal.postgres import PostgresJournal
-from duenotice.journal.postgres_members import PostgresMembers
-from duenotice.journal.postgres_notes import Known, Notes
-from duenotice.journal.postgres_schema import prepared
+from duenotice.store.data_dir import CheckpointFile
+from duenotice.store.postgres import PostgresJournal
+from duenotice.store.postgres_members import PostgresMembers
+from duenotice.store.postgres_schema import prepared
 from tests.promises.test_cluster_engines import STORIES, UNSHRUNK, play
 from tests.support.postgres import Database, database, postgres_folder
 from tests.unit.engine.cluster_rig import Cluster
@@ -55,7 +55,7 @@ def cluster_on(database: Database) -> Iterator[Cluster]:
     """Each story begins with an empty database."""
     database.sql(EMPTY)
     members = PostgresMembers(database.url)
-    journal = PostgresJournal(database.url, members, Notes(None), Known(), "all")
+    journal = PostgresJournal(database.url, members, CheckpointFile(None), "all")
     with closing(journal):
         on_the_loop: Any = OnTheLoop(journal)
         yield Cluster(OnTheLoop(members), on_the_loop)

@@ -19,8 +19,8 @@ from duenotice.engine.engine import Engine
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import Unavailable
-from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api.options import MetadataOptions
+from duenotice.store.memory import MemoryJournal
 from duenotice.testkit.emulator import Emulator
 
 SOLO, WEB_0, WEB_1, STRANGER = "127.0.1.1", "127.0.2.1", "127.0.2.2", "127.0.9.9"

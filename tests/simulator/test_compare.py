@@ -9,8 +9,8 @@ from zlib import crc32
 import pytest
 
 from duenotice.http.fetch import HttpAnswer
-from duenotice.journal.codec import Row
 from duenotice.operator_api.app import OperatorApi
+from duenotice.store.codec import Row
 from simulator import ending, sweep
 from simulator.digests import WORLDS, Told
 from simulator.renames import Rename, Renames, read

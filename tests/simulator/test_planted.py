@@ -15,7 +15,7 @@ def test_there_are_enough_of_them_and_each_has_a_name() -> None:
     assert len(ALL) >= 40
     assert len({each.name for each in ALL}) == len({each[2:] for each in ALL}) == len(ALL)
     rooms = {each.file.split("/")[0] for each in ALL}
-    assert rooms >= {"domain", "engine", "journal", "wire", "metadata_api", "agent", "impact", "follower"}
+    assert rooms >= {"domain", "engine", "store", "wire", "metadata_api", "agent", "impact", "follower"}
 
 
 @pytest.mark.parametrize("planted", ALL, ids=[each.name for each in ALL])

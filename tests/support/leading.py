@@ -7,10 +7,10 @@ from duenotice import __version__
 from duenotice.clock import wall
 from duenotice.engine.lives import new_life
 from duenotice.errors import DuenoticeError
-from duenotice.journal.postgres import PostgresJournal
-from duenotice.journal.postgres_members import PostgresMembers
-from duenotice.journal.postgres_notes import Notes
-from duenotice.journal.postgres_schema import prepared
+from duenotice.store.data_dir import CheckpointFile
+from duenotice.store.postgres import PostgresJournal
+from duenotice.store.postgres_members import PostgresMembers
+from duenotice.store.postgres_schema import prepared
 
 
 class LeadingJournal(PostgresJournal):
@@ -18,16 +18,16 @@ class LeadingJournal(PostgresJournal):
 
     def __init__(self, url: str, data_dir: Path | None, node: str = "node-a") -> None:
         with ExitStack() as undo:
-            notes = Notes(data_dir)
-            undo.callback(notes.close)
-            cluster = prepared(url, notes.refuse_unless_of).cluster
+            checkpoint = CheckpointFile(data_dir)
+            undo.callback(checkpoint.close)
+            cluster = prepared(url, checkpoint.refuse_unless_of).cluster
             members, life = PostgresMembers(url), new_life(wall())
             undo.callback(members.close)
             for member in members.look().members:
                 members.leave(member.life)
             members.register(life, node, "", __version__)
-            super().__init__(url, members, notes, notes.known, life)
-            notes.note(cluster=cluster, life=life)
+            super().__init__(url, members, checkpoint, life)
+            checkpoint.note(cluster=cluster, life=life)
             members.join(life, self.last_position())
             head = members.take_over(life, members.look().head.epoch, 0)
             assert head is not None

@@ -22,7 +22,7 @@ _CONTEXT.set_forkserver_preload(
     [
         "duenotice.agent.agent",
         "duenotice.bootstrap.node",
-        "duenotice.journal.postgres",
+        "duenotice.store.postgres",
         "http.client",
         "rich.live",
         "tests.agent.dying",

@@ -30,8 +30,8 @@ from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
-from duenotice.journal.memory_members import MemoryMembers
 from duenotice.operator_api.way_to_leader import WayToLeader
+from duenotice.store.memory import MemoryMembers
 from duenotice.testkit.emulator import Emulator
 from duenotice.wire.spans import parse_duration
 from tests.support.node import Node, Outside

@@ -13,14 +13,14 @@ PAGE = (Path(__file__).parents[2] / "docs" / "journals.md").read_text()
 PLAIN_ONES = ("-k", "not every_transition and not every_snapshot")
 
 RIGHT = """
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 KEPT = {}
 def MyJournal(folder):
     return KEPT.setdefault(folder, MemoryJournal())
 """
-FORGETFUL = "from duenotice.journal.memory import MemoryJournal\ndef MyJournal(folder): return MemoryJournal()\n"
+FORGETFUL = "from duenotice.store.memory import MemoryJournal\ndef MyJournal(folder): return MemoryJournal()\n"
 ONE_BY_ONE = """
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 KEPT = {}
 class OneByOne(MemoryJournal):
     def append(self, records):

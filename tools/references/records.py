@@ -18,7 +18,7 @@ row says what a record means and what happens to it, from left to right:
 
 1. **given by**: the commands whose rule may give it (`RULES` in `domain/rules/decide.py`). `Tick` is time that passes.
 2. The writer folds it into its own state (`fold` in `domain/apply.py`) and appends it to the journal with the rest of
-   its batch (`journal/codec.py` has the format). When it is durable, the state that VMs read is changed by the same
+   its batch (`store/codec.py` has the format). When it is durable, the state that VMs read is changed by the same
    `fold`.
 3. **applied by**: the function in `domain/apply.py` that changes the state. An index that follows from it (timers,
    blockers, events of a VM) is changed in `domain/indexes.py`, which that function calls.

@@ -19,9 +19,8 @@ from duenotice.azure_api.signing_keys import FILE, SecretStore, SigningKeys
 from duenotice.bootstrap.operator_server import OperatorServer, config
 from duenotice.bootstrap.ports import BACKLOG, bound
 from duenotice.domain.fleet import Site
-from duenotice.engine.complaints import Complaints, Trouble
 from duenotice.engine.engine import Engine
-from duenotice.engine.log import report
+from duenotice.engine.log import FailureKind, RepeatedFailure
 from duenotice.errors import DuenoticeError, Misconfigured
 from duenotice.system import SecretFile
 from duenotice.wire.operator import AzureDoor
@@ -32,7 +31,7 @@ KEYS_SECONDS = 60.0
 """How often keys of access tokens are looked at: after so long a key that was ended counts nowhere."""
 _EVERYWHERE = ("0.0.0.0", "::")
 
-_KEYS = Trouble(
+_KEYS = FailureKind(
     "error", "the keys of access tokens cannot be read", "azure-keys", "they can be read again", "azure-keys-again"
 )
 
@@ -97,7 +96,7 @@ class AzurePort:
     async def open(self, engine: Engine, shared: SecretStore | None) -> None:
         """Listen, and look after certificates and keys. Several nodes share a store of keys."""
         self.keys = SigningKeys(shared or SecretFile(self._directory / FILE))
-        self._trouble = Complaints(report, trouble=_KEYS)
+        self._failures = RepeatedFailure(_KEYS)
         await asyncio.to_thread(self.keys.look)
         self._socket.listen(BACKLOG)
         self._api = AzureApi(engine, self.keys)
@@ -132,9 +131,9 @@ class AzurePort:
         try:
             await asyncio.to_thread(self.keys.look)
         except DuenoticeError as error:
-            self._trouble.failed(error)
+            self._failures.failed(error)
         else:
-            self._trouble.worked()
+            self._failures.worked()
 
     async def renew(self) -> None:
         """Use a newer certificate, if there is one or it is time for one; a bad one is not used."""

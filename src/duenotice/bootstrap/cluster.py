@@ -288,32 +288,31 @@ class ClusterStore:
         self, url: str, data_dir: Path | None, node: str, way: WayToLeader, lease: float = 4.5, alone: str = ""
     ) -> None:
         require_driver()
-        from duenotice.journal.postgres import PostgresJournal
-        from duenotice.journal.postgres_members import PostgresMembers
-        from duenotice.journal.postgres_notes import Notes
-        from duenotice.journal.postgres_schema import prepared
-        from duenotice.journal.postgres_status import clock_ahead
+        from duenotice.store.data_dir import CheckpointFile
+        from duenotice.store.postgres import PostgresJournal
+        from duenotice.store.postgres_members import PostgresMembers
+        from duenotice.store.postgres_schema import clock_ahead, prepared
 
         self.node, self.life, self.way, self._url, self.alone = node, new_life(wall()), way, url, alone
         with ExitStack() as undo:
-            notes = Notes(data_dir)
-            undo.callback(notes.close)
-            cluster = prepared(url, notes.refuse_unless_of).cluster
+            checkpoint = CheckpointFile(data_dir)
+            undo.callback(checkpoint.close)
+            cluster = prepared(url, checkpoint.refuse_unless_of).cluster
             warn_of_clock(clock_ahead(url))
             self.members, self._appending = PostgresMembers(url), PostgresMembers(url)
             undo.callback(self.members.close)
             undo.callback(self._appending.close)
-            self._last_life, self._was_here = notes.known.life, notes.known.boot == boot_id()
+            self._last_life, self._was_here = checkpoint.latest.life, checkpoint.latest.boot == boot_id()
             self.silent = refuse_if_in_use(self.members, node, self._last_life, lease, alone)
-            self.journal = PostgresJournal(url, self._appending, notes, notes.known, self.life)
+            self.journal = PostgresJournal(url, self._appending, checkpoint, self.life)
             undo.callback(self.journal.close)
-            notes.note(cluster=cluster, life=self.life, boot=boot_id())
+            checkpoint.note(cluster=cluster, life=self.life, boot=boot_id())
             self.shown = self.members.look().head.shown
             undo.pop_all()
 
     def signing_keys(self) -> SecretStore:
         """Where the keys of access tokens are, for all nodes; with a connection of its own."""
-        from duenotice.journal.postgres_secrets import PostgresSecrets
+        from duenotice.store.postgres_members import PostgresSecrets
 
         return PostgresSecrets(self._url)
 

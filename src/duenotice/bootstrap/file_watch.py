@@ -5,13 +5,12 @@ Each commit looks by itself; this is for a service that has nothing to store, an
 
 import asyncio
 
-from duenotice.engine.complaints import FILES, Complaints
 from duenotice.engine.engine import Engine
-from duenotice.engine.log import report
+from duenotice.engine.log import FILES, RepeatedFailure
 from duenotice.engine.ports import Journal
-from duenotice.engine.worker import Worker, run_in
+from duenotice.engine.threads import WorkerThread, run_in
 from duenotice.errors import Unavailable
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.sqlite import SqliteJournal
 
 EVERY = 4.0
 """Real seconds between two looks."""
@@ -23,7 +22,7 @@ class FileWatch:
     def __init__(self, engine: Engine, journal: Journal) -> None:
         self._engine = engine
         self._journal = journal if isinstance(journal, SqliteJournal) else None
-        self._complaints = Complaints(report, trouble=FILES)
+        self._failures = RepeatedFailure(FILES)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -39,17 +38,17 @@ class FileWatch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self, journal: SqliteJournal) -> None:
-        worker = Worker("file-watch")  # its own: a disk that hangs must delay nothing else
+        worker = WorkerThread("file-watch")  # its own: a disk that hangs must delay nothing else
         try:
             while True:
                 try:
                     await run_in(worker, journal.check_files)
                 except Unavailable as trouble:
                     self._engine.trouble = trouble
-                    self._complaints.failed(trouble)
+                    self._failures.failed(trouble)
                 else:
                     self._engine.trouble = None
-                    self._complaints.worked()
+                    self._failures.worked()
                 await asyncio.sleep(EVERY)
         finally:
             worker.shutdown(wait=False)

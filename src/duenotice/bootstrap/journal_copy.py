@@ -15,8 +15,8 @@ from duenotice.domain.snapshot import Snapshot, take
 from duenotice.domain.state import State
 from duenotice.engine.ports import Journal
 from duenotice.errors import Conflict, Damaged, DuenoticeError, NotFound
-from duenotice.journal.sqlite import SqliteJournal
 from duenotice.operator_api.way_to_leader import WayToLeader
+from duenotice.store.sqlite import SqliteJournal
 
 AT_ONCE = 1000
 """Records in one transaction."""

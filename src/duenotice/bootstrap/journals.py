@@ -6,8 +6,8 @@ from pathlib import Path
 
 from duenotice.engine.ports import Journal
 from duenotice.errors import Misconfigured
-from duenotice.journal.memory import MemoryJournal
-from duenotice.journal.sqlite import SqliteJournal
+from duenotice.store.memory import MemoryJournal
+from duenotice.store.sqlite import SqliteJournal
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,49}")
 POSTGRES = ("postgresql://", "postgres://")

@@ -22,8 +22,7 @@ import structlog
 from duenotice.bootstrap.logs import drain
 from duenotice.clock import LAST_READABLE, Alive, Clock, Mark, SystemClock, boot_id, clock_from_name, seconds, wall
 from duenotice.domain.state import State
-from duenotice.engine.complaints import CLOCK, Complaints
-from duenotice.engine.log import report
+from duenotice.engine.log import CLOCK, RepeatedFailure, report
 from duenotice.engine.ports import Journal
 from duenotice.errors import Misconfigured
 
@@ -64,7 +63,7 @@ class Heartbeat:
         self._journal, self._clock, self._on_absence = journal, clock, on_absence
         self._keep_time = keep_time or clock.beat
         self._boot_id = boot_id()
-        self._unreadable = Complaints(report, trouble=CLOCK)
+        self._unreadable = RepeatedFailure(CLOCK)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> "asyncio.Task[None]":

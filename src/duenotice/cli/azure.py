@@ -149,7 +149,7 @@ def _store(directory: Path, url: str | None) -> "SecretStore":
 
     if url and journals.is_postgres(url):
         journals.require_driver()
-        from duenotice.journal.postgres_secrets import PostgresSecrets
+        from duenotice.store.postgres_members import PostgresSecrets
 
         return PostgresSecrets(url)
     if not (directory / FILE).exists():

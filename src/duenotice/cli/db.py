@@ -42,10 +42,10 @@ def db() -> None:
 def migrate(url: str) -> None:
     """Make the tables, if there are none. A node does the same at its start, if its role may."""
     _require(url)
-    from duenotice.journal import postgres_line, postgres_schema
+    from duenotice.store import postgres_connection, postgres_schema
 
-    with closing(postgres_line.Line(url)) as line:
-        before, after = postgres_schema.migrate(line)
+    with closing(postgres_connection.Connection(url)) as connection:
+        before, after = postgres_schema.migrate(connection)
     if before == after:
         tell(f"Nothing to do: the tables have version {after.version}.")
     else:
@@ -58,9 +58,9 @@ def migrate(url: str) -> None:
 def status(url: str, output: str) -> None:
     """Show the version of the tables, how far the journal is, who leads, and which nodes there are."""
     _require(url)
-    from duenotice.journal import postgres_status
+    from duenotice.store import postgres_schema
 
-    write_one(output, postgres_status.status(url), DATABASE, lambda: NEVER)
+    write_one(output, postgres_schema.status(url), DATABASE, lambda: NEVER)
 
 
 def _require(url: str) -> None:

@@ -42,7 +42,7 @@ from duenotice.console.subscription_pages import SubscriptionPages
 from duenotice.console.timeline_page import TimelinePage
 from duenotice.console.token_pages import TokenPages
 from duenotice.console.vm_table import VmActs
-from duenotice.engine.workroom import Workroom
+from duenotice.engine.threads import LoopThread
 from duenotice.errors import DuenoticeError, NotFound, Refused, Unavailable
 from duenotice.escape import lines
 
@@ -105,7 +105,7 @@ class Console:
         """`asked_with` gives the API for the holder of a token; `vms_ask` the address that is really served to VMs."""
         self._operator_api, self._asked_with, self._vms_ask = operator_api, asked_with, vms_ask
         self._sessions, self._plays, self.live = sessions, Plays(), Live()
-        self._workroom, self._assets = Workroom("console"), Assets()
+        self._workroom, self._assets = LoopThread("console"), Assets()
         self._templates = Environment(
             loader=PackageLoader("duenotice.console"),
             autoescape=True,

@@ -1,6 +1,6 @@
 """What has happened: the recorded changes that the state is a fold of, and what each of them touches.
 
-They are stored for ever: a field may be added with a default (and a new format in `journal/codec.py`, so that an
+They are stored for ever: a field may be added with a default (and a new format in `store/codec.py`, so that an
 older duenotice does not drop it), never renamed or given another meaning.
 """
 

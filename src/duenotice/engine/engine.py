@@ -5,28 +5,26 @@ here that grows with a batch: deciding, folding and storing are the work of `Wri
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import structs
 
-from duenotice.clock import MICROS, Clock, ScaledClock, micros
+from duenotice.clock import MICROS, Clock, ScaledClock, micros, seconds_since_2020
 from duenotice.domain.apply import fold
-from duenotice.domain.commands import Command, MarkClock, Tick
+from duenotice.domain.commands import Command, LiftIncarnations, MarkClock, Tick
 from duenotice.domain.policy import Policy
 from duenotice.domain.records import Record, RequestAnswered
 from duenotice.domain.snapshot import Snapshot, restore
 from duenotice.domain.state import State, answered_before
-from duenotice.engine.alone import Alone
-from duenotice.engine.complaints import UPKEEP, Complaints
-from duenotice.engine.letting_go import let_go
-from duenotice.engine.log import report
+from duenotice.engine.followers import Below, Nobody
+from duenotice.engine.log import UPKEEP, RepeatedFailure, report
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
+from duenotice.engine.threads import WorkerThread, free_in_steps, run_in
 from duenotice.engine.waiting import SpentCommands, WaitingCommand
-from duenotice.engine.worker import Worker, run_in
 from duenotice.engine.writer import SELF, Ask, News, Outcome, Receipt, Records, Writer
 from duenotice.errors import DuenoticeError, InvariantBroken, Unavailable
 
@@ -70,8 +68,12 @@ def more_spare(spare: int) -> int:
     return min(max(MICROS, 2 * spare), MOST_SPARE)
 
 
-class Engine(Alone):
-    """Submit commands here; read through `publisher`. `threaded` None: if the journal may wait for a disk."""
+class Engine:
+    """Submit commands here; read through `publisher`. `threaded` None: if the journal may wait for a disk.
+
+    It always leads; one of many nodes has its own answers (`node_engine`). `on_lead` and `on_follow` are for what runs
+    only where the leader is.
+    """
 
     def __init__(
         self,
@@ -82,17 +84,25 @@ class Engine(Alone):
         publisher: Publisher,
         threaded: bool | None = None,
     ) -> None:
-        super().__init__(clock, publisher)
+        self.clock, self.publisher = clock, publisher
+        self.changed = asyncio.Event()
+        self.trouble: Unavailable | None = None
+        """Why nothing can be stored, if the files of the journal were taken away."""
+        self.below: Below = Nobody()
+        self.on_commit: list[Callable[[Sequence[Record]], None]] = []
+        self.on_recover: list[Callable[[], None]] = []
+        self.on_lead: list[Callable[[], None]] = []
+        self.on_follow: list[Callable[[], None]] = []
         self._journal, self._writer = journal, Writer(journal, clock, policy, state)
-        self._complaints, self._upkeep = Complaints(report), Complaints(report, trouble=UPKEEP)
+        self._commit_failures, self._upkeep_failures = RepeatedFailure(), RepeatedFailure(UPKEEP)
         self._asks = list[WaitingCommand]()
         self._wake, self._is_serving = asyncio.Event(), False
         threads = journal.blocking if threaded is None else threaded
-        self._writing = Worker("writer") if threads else None
-        self._reading = Worker("history") if threads else None
-        self._looking = Worker("look", threads=2) if threads else None
+        self._writing = WorkerThread("writer") if threads else None
+        self._reading = WorkerThread("history") if threads else None
+        self._looking = WorkerThread("look", threads=2) if threads else None
         self._spent = SpentCommands(self.free) if threads else None
-        self._foreseeing = Worker("foresight") if threads else None
+        self._foreseeing = WorkerThread("foresight") if threads else None
         self._looks, self._foresights, self._snapshot_at = 0, 0, state.position
         self._task: asyncio.Task[None] | None = None
         self._broken: DuenoticeError | None = None
@@ -116,6 +126,26 @@ class Engine(Alone):
     def policy(self) -> Policy:
         """The settings that rules depend on."""
         return self._writer.policy
+
+    @property
+    def leads(self) -> bool:
+        """Whether commands are decided here."""
+        return True
+
+    def may_answer(self) -> bool:
+        """Whether VMs may be answered in this moment (N05)."""
+        return True
+
+    def keep_time(self) -> int:
+        """To be called a few times a second: time counts while VMs can be answered (S25). Tells what did not count."""
+        return self.clock.beat()
+
+    def lifting(self) -> LiftIncarnations:
+        """What to ask for when the journal is an older copy (S3)."""
+        return LiftIncarnations(seconds_since_2020())
+
+    def hand_over(self) -> None:
+        """The process is about to end (N07)."""
 
     def start(self) -> None:
         """Begin to take commands."""
@@ -183,7 +213,7 @@ class Engine(Alone):
         """Let go of things off the loop: it takes a while to give a million objects back."""
         if self._looking is not None:
             with suppress(RuntimeError):  # the engine is being stopped, and nobody waits
-                self._looking.submit(let_go, things)
+                self._looking.do(lambda: free_in_steps(things))
 
     @property
     def remembers_from(self) -> int:
@@ -251,7 +281,7 @@ class Engine(Alone):
         for thread in (self._foreseeing, self._looking, self._reading):
             if thread is not None:
                 # Only history uses the journal that is closed next; a long look may end by itself.
-                thread.shutdown(wait=thread is self._reading, cancel_futures=True)
+                thread.shutdown(wait=thread is self._reading, cancel=True)
         await self._off_loop(self._journal.close)
         if self._writing is not None:
             self._writing.shutdown()
@@ -329,9 +359,9 @@ class Engine(Alone):
 
     async def _make_known(self, outcome: Outcome) -> None:
         if outcome.failure is not None:
-            self._complaints.failed(outcome.failure)
+            self._commit_failures.failed(outcome.failure)
         elif outcome.news is not None:
-            self._complaints.worked()
+            self._commit_failures.worked()
         if outcome.lost is not None:
             self.give_up(outcome.lost)
             return
@@ -403,9 +433,9 @@ class Engine(Alone):
                 await self._off_loop(self._journal.maintain)
         except Exception as error:
             # Not a reason to stop: every record is safe; only the next start is slower or the disk fuller.
-            self._upkeep.failed(error)
+            self._upkeep_failures.failed(error)
         else:
-            self._upkeep.worked()
+            self._upkeep_failures.worked()
 
     async def _save_snapshot(self) -> None:
         self._snapshot_at = self.state.position

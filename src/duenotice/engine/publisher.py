@@ -5,13 +5,17 @@ anything that a crash could undo. A page is derived from the state: after a comm
 when it is next asked for. Nobody is told of a change before all of it is in place.
 """
 
+import asyncio
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from duenotice.domain.apply import Touched
+from duenotice.domain.bulk import by_key, in_order
 from duenotice.domain.fleet import Vm, scope_of
 from duenotice.domain.state import EMPTY, Document, State
-from duenotice.engine.names import Names
+from duenotice.errors import Unavailable
 from duenotice.escape import natural
 from duenotice.wire.api_versions import EVERY_VERSION
 
@@ -20,6 +24,11 @@ _NOTHING_RENDERED: list[bytes | None] = [None] * len(EVERY_VERSION)
 
 _WOKEN_AT_ONCE = 256
 """Watchers called in one turn of the loop; uvloop sends what they wrote when the turn ends."""
+
+FEW = 100
+"""Names that are put in their place one by one; after more it is quicker to sort again."""
+
+_TRIES = 3
 
 
 class ScopePage:
@@ -57,8 +66,8 @@ class Publisher:
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self.state = State()
         self.pages: dict[str, ScopePage] = {}
-        self.names = Names(lambda: self.state.fleet.vms)
-        self.natural_names = Names(lambda: self.state.fleet.vms, lambda name: (natural(name), name))
+        self.names = SortedNames(lambda: self.state.fleet.vms)
+        self.natural_names = SortedNames(lambda: self.state.fleet.vms, lambda name: (natural(name), name))
         self._frozen: weakref.ref[State] | None = None
         self._call_soon = call_soon
         self._opened_at = 0
@@ -152,3 +161,61 @@ class Publisher:
                     return
 
         some()
+
+
+class SortedNames:
+    """The keys of a mapping in order, brought up to date when somebody needs them."""
+
+    def __init__(self, of: Callable[[], Collection[str]], key: Callable[[str], Any] = str) -> None:
+        """`key` is what to sort by; no two names may have the same."""
+        self._of, self._key = of, key
+        self._sorted: list[str] | None = None
+        self._changed: set[str] = set()
+        self._sorting: asyncio.Task[list[str]] | None = None
+
+    def touch(self, names: Collection[str]) -> None:
+        """Names have come or gone."""
+        if len(names) + len(self._changed) > FEW:
+            self._sorted = self._sorting = None
+            self._changed = set()
+        else:
+            self._changed.update(names)
+
+    async def put_in_order(self) -> Sequence[str]:
+        """All of them, up to date, in a list that is never changed again."""
+        for _ in range(_TRIES):
+            if self._sorted is None:
+                await self._sort()
+            if self._sorted is not None:
+                self._place_changed(self._sorted)
+                return self._sorted
+        raise Unavailable("The fleet changes too quickly to be listed.", hint="Try again in a moment.")
+
+    async def _sort(self) -> None:
+        """Sort once, even if many wait for it. Many changes in the meantime make the result useless."""
+        if self._sorting is None:
+            self._changed = set()
+            self._sorting = asyncio.create_task(asyncio.to_thread(_sorted, list(self._of()), self._key))
+        sorting = self._sorting
+        in_order = await asyncio.shield(sorting)
+        if self._sorting is sorting:
+            self._sorted, self._sorting = in_order, None
+
+    def _place_changed(self, names: list[str]) -> None:
+        if self._changed:
+            names = self._sorted = names.copy()  # the other list may still be read
+            for name in self._changed:
+                self._place(names, name)
+            self._changed = set()
+
+    def _place(self, names: list[str], name: str) -> None:
+        at = bisect_left(names, self._key(name), key=self._key)
+        is_there = names[at : at + 1] == [name]
+        if name in self._of() and not is_there:
+            names.insert(at, name)
+        elif name not in self._of() and is_there:
+            del names[at]
+
+
+def _sorted(names: list[str], key: Callable[[str], Any]) -> list[str]:
+    return list(in_order(names, key=key)) if key is str else by_key(names, key)

@@ -15,7 +15,7 @@ from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed, Head, Member, Members, News, NotMember, Replaced, Sight
 from duenotice.engine.membership import NodePhase, Standing, Terms
 from duenotice.engine.standing import answers_until, step
-from duenotice.engine.worker import Worker, run_in
+from duenotice.engine.threads import WorkerThread, run_in
 from duenotice.errors import DuenoticeError, Rewound
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ class Seat:
         self.sight: Sight | None = None
         self._members, self._crew, self._now = members, crew, now
         self._loop = asyncio.get_running_loop()
-        self._calls = Worker("members") if members.blocking else None
+        self._calls = WorkerThread("members") if members.blocking else None
         self._steady = 0
         self._work: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()

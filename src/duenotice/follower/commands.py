@@ -1,9 +1,7 @@
 """What VMs ask a follower for is done by its node (N09): the first poll of a scope, and approvals."""
 
-import asyncio
-
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
-from duenotice.engine.worker import Worker
+from duenotice.engine.threads import WorkerThread
 from duenotice.errors import InvariantBroken, Misconfigured, Unavailable
 from duenotice.follower.following import Following
 from duenotice.wire import replication as f
@@ -18,12 +16,12 @@ class PassedCommands:
 
     def __init__(self, following: Following) -> None:
         self._following = following
-        self._asking = Worker("command", threads=AT_ONCE)
+        self._asking = WorkerThread("command", threads=AT_ONCE)
         self._count = 0
 
     def stop(self) -> None:
         """Nobody asks any more."""
-        self._asking.shutdown(wait=False, cancel_futures=True)
+        self._asking.shutdown(wait=False, cancel=True)
 
     async def submit(self, command: Command, actor: str) -> object:
         """Have it done; it is done when VMs can see its result here."""
@@ -37,8 +35,8 @@ class PassedCommands:
             raise Unavailable("Too many VMs ask at once.", hint="Ask again.")
         self._count += 1
         try:
-            loop, following = asyncio.get_running_loop(), self._following
-            return await loop.run_in_executor(self._asking, lambda: following.line.command(asked))
+            following = self._following
+            return await self._asking.call(lambda: following.line.command(asked))
         except Misconfigured as trouble:  # ours, not the VM's; our token may also be too new for this node
             raise Unavailable(trouble.message, hint=trouble.hint) from None
         finally:

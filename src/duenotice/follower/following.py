@@ -12,7 +12,7 @@ and right are the new node's together.
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 from uuid import uuid4
@@ -22,7 +22,7 @@ from duenotice.clock import Clock, boot_micros, boot_nanos, seconds
 from duenotice.domain.apply import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.publisher import Publisher
-from duenotice.engine.worker import Worker
+from duenotice.engine.threads import WorkerThread
 from duenotice.errors import Conflict, DuenoticeError, InvariantBroken, Refused, Unavailable
 from duenotice.follower.health import Wellbeing
 from duenotice.follower.line import NodeLine, NodeStream
@@ -65,7 +65,11 @@ class Following:
         self._lines, self._at, self._failures = lines, 0, 0
         self._publisher, self._clock, self._chosen = publisher, clock, chosen
         self._loop = asyncio.get_running_loop()
-        self._folding, self._beating, self._listening = Worker("fold"), Worker("beat"), Worker("listen")
+        self._folding, self._beating, self._listening = (
+            WorkerThread("fold"),
+            WorkerThread("beat"),
+            WorkerThread("listen"),
+        )
         self._replica: Replica | None = None
         self._stream: NodeStream | None = None
         self._heard: asyncio.Queue[f.Line | None] = asyncio.Queue()
@@ -130,9 +134,9 @@ class Following:
         if was_member:
             with suppress(TimeoutError):
                 async with asyncio.timeout(2.0):
-                    await self._in(self._beating, lambda: self._leave(self.line))
+                    await self._beating.call(lambda: self._leave(self.line))
         for worker in (self._folding, self._beating, self._listening):
-            worker.shutdown(wait=False, cancel_futures=True)
+            worker.shutdown(wait=False, cancel=True)
         for line in self._lines:
             line.close()
 
@@ -176,13 +180,13 @@ class Following:
     async def _follow(self, line: NodeLine) -> None:
         """Until the stream ends."""
         if self._replica is None:
-            replica = await self._in(self._folding, lambda: self._snapshot(line))
+            replica = await self._folding.call(lambda: self._snapshot(line))
             if replica.node == self._let_by:
                 self.right_until = 0  # the node takes what we say now for what VMs see here
             self._replica, self._revealed = replica, False
             self._hidden, self._may_show, self._granted, self._unshown = replica.position, 0, 0, NOTHING
         node, after = self._replica.node, self._replica.position
-        self._stream = stream = await self._in(self._listening, lambda: line.listen(node, self.life, after))
+        self._stream = stream = await self._listening.call(lambda: line.listen(node, self.life, after))
         heard: asyncio.Queue[f.Line | None] = asyncio.Queue()
         self._heard = heard
         threading.Thread(target=self._pump, args=(stream, heard), name="stream", daemon=True).start()
@@ -239,7 +243,7 @@ class Following:
         replica = self._replica
         if not data or replica is None:
             return
-        self._unshown = await self._in(self._folding, lambda: replica.take(data))
+        self._unshown = await self._folding.call(lambda: replica.take(data))
         if not self._revealed:
             self._hidden = replica.position
         self._beat_now.set()
@@ -262,7 +266,7 @@ class Following:
         if not self._revealed and self._granted <= boot_nanos():
             return
         before = self._publisher.state
-        state, touched = await self._in(self._folding, lambda: replica.newest(before))
+        state, touched = await self._folding.call(lambda: replica.newest(before))
         self.curtain.lift()  # in the same step as the publishing: held polls are answered in the middle of that
         self._publisher.publish(state, touched, self._clock.now().steady)
         self.shown = self._hidden = replica.position
@@ -273,7 +277,7 @@ class Following:
             self.troubles.are_over(self.line.url)
         self._stirred.set()
         self._stirred = asyncio.Event()
-        await self._in(self._folding, replica.showed)
+        await self._folding.call(replica.showed)
 
     # --- what we tell a node ---
 
@@ -299,7 +303,7 @@ class Following:
         beat = f.FollowerBeat(self.life, replica.node, replica.position, self._hidden, polls)
         sent = boot_nanos()  # from before it is sent (N05)
         try:
-            answer = await self._in(self._beating, lambda: line.beat(beat))
+            answer = await self._beating.call(lambda: line.beat(beat))
         except Conflict as error:
             self.right_until = self._granted = 0
             self._complain(error)
@@ -336,7 +340,7 @@ class Following:
         """A node that wants to leave the others waits until nobody is answered by its right any more."""
         if self._owed is not None:
             line, self._owed = self._owed, None
-            self._listening.submit(self._leave, line)
+            self._listening.do(lambda: self._leave(line))
 
     def _leave(self, line: NodeLine) -> None:
         with suppress(DuenoticeError):
@@ -354,9 +358,6 @@ class Following:
             self.failed.set_result(
                 InvariantBroken(f"A follower's task has ended: {error!r}.", hint="Please report this.")
             )
-
-    def _in(self, worker: Worker, work: Callable[[], T]) -> Awaitable[T]:
-        return self._loop.run_in_executor(worker, work)
 
 
 async def _all_there_is(heard: "asyncio.Queue[f.Line | None]") -> list[f.Line] | None:

@@ -14,7 +14,7 @@ from duenotice.errors import Conflict, DuenoticeError, Malformed, Misconfigured,
 from duenotice.http.fetch import parse_url
 from duenotice.http.http1 import LARGEST_BODY, ProtocolError, Request
 from duenotice.http.transport import Connection
-from duenotice.journal.codec import SNAPSHOTS, Row
+from duenotice.store.codec import SNAPSHOTS, Row
 from duenotice.wire import replication as f
 from duenotice.wire.operator import Problem
 

@@ -11,7 +11,7 @@ from duenotice.domain.records import Record
 from duenotice.domain.snapshot import Snapshot, difference, restore
 from duenotice.domain.state import State
 from duenotice.errors import Conflict
-from duenotice.journal.codec import RECORDS, SNAPSHOTS, Row
+from duenotice.store.codec import RECORDS, SNAPSHOTS, Row
 from duenotice.wire import replication as f
 
 Data = f.LogRecord | f.PartialSnapshot | f.Skipped

@@ -18,12 +18,12 @@ from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.last_polls import LastPolls
 from duenotice.errors import Conflict, Malformed, NotFound
-from duenotice.journal.codec import SNAPSHOTS, Row
 from duenotice.operator_api.answers import Resource, encode, problem, shown
 from duenotice.operator_api.calls import LAST, Call, decoded, new_id, number
 from duenotice.operator_api.follow_places import FollowPlaces
 from duenotice.operator_api.follow_stream import LINES, Chooses, FollowerEar, FollowResponse, Lines, chosen_of
 from duenotice.operator_api.node_troubles import Reader
+from duenotice.store.codec import SNAPSHOTS, Row
 from duenotice.wire import replication as f
 from duenotice.wire.operator.to_domain import chooses
 

@@ -30,9 +30,9 @@ from duenotice.engine.engine import Engine
 from duenotice.engine.followers import Followers
 from duenotice.engine.interest import Interest
 from duenotice.engine.writer import News
-from duenotice.journal.codec import RECORDS, SNAPSHOTS
 from duenotice.operator_api.answers import encode
 from duenotice.operator_api.feed import LARGE, READ_AT_ONCE, gone
+from duenotice.store.codec import RECORDS, SNAPSHOTS
 from duenotice.wire import replication as f
 
 LINES = "application/x-ndjson"

@@ -23,11 +23,11 @@ from duenotice.engine.members import Deposed, Member
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError, Misconfigured, Refused, Unavailable
-from duenotice.journal.codec import RECORDS, Row
 from duenotice.operator_api.answers import JSON, encode, key_of, problem, shown
 from duenotice.operator_api.calls import Call, decoded
 from duenotice.operator_api.tokens import ASKED_WITH
 from duenotice.operator_api.way_to_leader import NOTHING_DONE, UNDONE, WayToLeader
+from duenotice.store.codec import RECORDS, Row
 
 PASSED = "Duenotice-Passed-By"
 NODE = "Duenotice-Node"

@@ -4,7 +4,7 @@ import asyncio
 
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import Subscription
-from duenotice.engine.workroom import Workroom
+from duenotice.engine.threads import LoopThread
 from duenotice.push.receiver import PushOutcome, PushReceiver, PushRoads
 from duenotice.wire.azure import EventChange
 
@@ -13,7 +13,7 @@ class PushOffice:
     """Gives each subscription a line to its receiver."""
 
     def __init__(self, roads: PushRoads) -> None:
-        self._roads, self._room = roads, Workroom("push")
+        self._roads, self._room = roads, LoopThread("push")
 
     def line(self, known: Subscription) -> "OfficeLine":
         """The way to the receiver of a subscription."""
@@ -28,7 +28,7 @@ class PushOffice:
 class OfficeLine:
     """A receiver that is asked in the thread of the office."""
 
-    def __init__(self, receiver: PushReceiver, room: Workroom) -> None:
+    def __init__(self, receiver: PushReceiver, room: LoopThread) -> None:
         self._receiver, self._room = receiver, room
 
     async def validate(self, site: Site) -> PushOutcome:

@@ -17,9 +17,8 @@ from duenotice.backoff import Backoff
 from duenotice.domain import records as t
 from duenotice.domain.commands import ClaimPushes, Command, NotePushes, PushNote, ReportReceiver
 from duenotice.domain.subscription import Subscription, SubscriptionStatus
-from duenotice.engine.complaints import NOTES, PUSHES, Complaints
 from duenotice.engine.engine import SELF, Engine
-from duenotice.engine.log import report
+from duenotice.engine.log import NOTES, PUSHES, RepeatedFailure
 from duenotice.errors import DuenoticeError, Refused, Unavailable
 from duenotice.push.changes import EventBook
 from duenotice.push.courier import Courier, PushLine, PushSurroundings, slim
@@ -78,7 +77,7 @@ class Pusher:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._open = False
         self._claim, self._claiming = "", asyncio.Lock()
-        self._waits, self._unnoted = Complaints(report, trouble=PUSHES), Complaints(report, trouble=NOTES)
+        self._waits, self._unnoted = RepeatedFailure(PUSHES), RepeatedFailure(NOTES)
         self._book, self._position = EventBook(), 0
         self._news, self._many = asyncio.Event(), asyncio.Event()
         self._last: set[asyncio.Future[None]] = set()

@@ -19,7 +19,7 @@ from duenotice.azure_api.signing_keys import (
     SigningKeys,
 )
 from duenotice.errors import Misconfigured, Refused
-from duenotice.journal.memory_members import MemorySecrets
+from duenotice.store.memory import MemorySecrets
 from duenotice.system import SecretFile
 
 NOW = 1_800_000_000

@@ -16,8 +16,8 @@ from duenotice.bootstrap.cluster import (
 )
 from duenotice.engine.members import Member
 from duenotice.errors import Conflict, Misconfigured
-from duenotice.journal.memory_members import MemoryMembers
 from duenotice.settings import ServeSettings
+from duenotice.store.memory import MemoryMembers
 from tests.unit.engine.cluster_rig import three
 from tests.unit.engine.rig import in_loop
 

@@ -17,7 +17,7 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Unavailable
 from duenotice.host.guests import GuestDomain
 from duenotice.host.ports import DomainState
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from tests.unit.engine.rig import BEGIN, engine_on
 
 WEB = GuestDomain("web-0", "u1", "h1", DomainState.RUNNING, "52:54:00:00:00:0b", "vnet0", "10.0.0.11")

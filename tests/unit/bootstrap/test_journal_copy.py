@@ -8,9 +8,9 @@ from duenotice.bootstrap.cluster import store_of
 from duenotice.bootstrap.journal_copy import copy
 from duenotice.clock import Alive, boot_id
 from duenotice.errors import Conflict
-from duenotice.journal.postgres_members import PostgresMembers
-from duenotice.journal.sqlite import SqliteJournal
 from duenotice.settings import ServeSettings
+from duenotice.store.postgres_members import PostgresMembers
+from duenotice.store.sqlite import SqliteJournal
 from duenotice.testkit.journal_examples import records
 from tests.support.leading import LeadingJournal
 from tests.support.postgres import Database, database, postgres_folder

@@ -9,9 +9,9 @@ import pytest
 from duenotice.bootstrap.cluster import store_of
 from duenotice.bootstrap.journals import is_postgres, node_name, open_journal
 from duenotice.errors import Misconfigured
-from duenotice.journal.memory import MemoryJournal
-from duenotice.journal.sqlite import SqliteJournal
 from duenotice.settings import ServeSettings
+from duenotice.store.memory import MemoryJournal
+from duenotice.store.sqlite import SqliteJournal
 
 
 def test_without_a_url_it_is_a_file_or_memory(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from duenotice.bootstrap.process import Heartbeat, clock_of
 from duenotice.clock import LAST_READABLE, MICROS, Alive, Instant, ManualClock, Mark, ScaledClock, SystemClock
 from duenotice.domain.state import State
 from duenotice.errors import Misconfigured
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from tests.unit.domain.build import NOW
 from tests.unit.engine.rig import in_loop, once
 

@@ -12,7 +12,7 @@ from duenotice.domain.snapshot import restore, take
 from duenotice.domain.state import State
 from duenotice.domain.token import LASTS, MOST_OF_A_TOKEN, MOST_SESSIONS, Role, Session, Token, session_id
 from duenotice.errors import NotFound
-from duenotice.journal.codec import SNAPSHOTS
+from duenotice.store.codec import SNAPSHOTS
 from tests.unit.domain.build import NOW, SECOND, do
 
 SHIFT = micros_of(LASTS)

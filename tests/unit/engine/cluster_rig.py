@@ -20,7 +20,7 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Unavailable
-from duenotice.journal.memory_members import MemoryMembers
+from duenotice.store.memory import MemoryMembers
 from tests.unit.domain.build import declaration
 from tests.unit.engine.rig import SettableClock
 

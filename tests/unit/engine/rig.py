@@ -16,7 +16,7 @@ from duenotice.domain.records import Record
 from duenotice.engine.engine import Engine, Records, load
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from tests.unit.domain.build import NOW, declaration, id_of
 
 BEGIN = Mark(*NOW)

@@ -19,7 +19,7 @@ from duenotice.engine import engine as engine_module
 from duenotice.engine.engine import SELF, Engine, Records, load
 from duenotice.engine.followers import Followers
 from duenotice.errors import Conflict, Damaged, InvariantBroken, Misconfigured, NotFound, Refused, Unavailable
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from tests.unit.domain.build import HOUR, MINUTE, SECOND, VMS, declaration, id_of
 from tests.unit.engine.rig import (
     BEGIN,

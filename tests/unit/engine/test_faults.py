@@ -27,7 +27,7 @@ from duenotice.engine import writer
 from duenotice.engine.engine import Engine, load
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import InvariantBroken
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from tests.unit.domain.build import HOUR, id_of
 from tests.unit.engine.rig import approval, ask, in_loop, listen, reboot, running, shown
 

@@ -9,7 +9,7 @@ from duenotice.domain.records import EventRaised, RequestAnswered
 from duenotice.domain.state import ANSWERS_KEPT, State
 from duenotice.engine.engine import Engine, Receipt, Records
 from duenotice.errors import Refused, Unavailable
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from tests.unit.domain.build import DAY, SECOND, id_of
 from tests.unit.engine.rig import (
     BEGIN,

@@ -24,7 +24,7 @@ from duenotice.engine import writer
 from duenotice.engine.engine import SELF, Engine
 from duenotice.engine.ticker import Ticker
 from duenotice.errors import Refused, Unavailable
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from tests.unit.domain.build import DAY, EVERYBODY, HOUR, MINUTE, NOW, SECOND, id_of
 from tests.unit.engine.rig import (
     FailingJournal,

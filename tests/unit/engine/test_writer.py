@@ -12,7 +12,7 @@ from duenotice.domain.state import State
 from duenotice.engine.engine import load
 from duenotice.engine.writer import Ask, News, Outcome, Writer
 from duenotice.errors import Unavailable
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from tests.unit.domain.build import declaration, id_of
 from tests.unit.engine.rig import SettableClock, reboot
 

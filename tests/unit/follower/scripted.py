@@ -9,7 +9,7 @@ from queue import Queue
 import msgspec
 
 from duenotice.domain.snapshot import Snapshot
-from duenotice.journal.codec import SNAPSHOTS
+from duenotice.store.codec import SNAPSHOTS
 from duenotice.wire import replication as f
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

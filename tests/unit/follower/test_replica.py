@@ -6,7 +6,7 @@ from duenotice.domain.records import Record, ScopeEnabled
 from duenotice.domain.snapshot import take
 from duenotice.domain.state import State
 from duenotice.follower.replica import Replica
-from duenotice.journal.codec import RECORDS
+from duenotice.store.codec import RECORDS
 from duenotice.wire.replication import LogRecord
 from tests.unit.domain.build import NOW, state_of
 

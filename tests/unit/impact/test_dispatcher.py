@@ -15,7 +15,7 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Unavailable
 from duenotice.impact.dispatcher import Dispatcher
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from duenotice.wire.operator.from_domain import action_of, event_id_of
 from tests.unit.domain.build import SEED, id_of
 from tests.unit.engine.rig import FailingJournal, approval, ask, in_loop, listen, once, reboot, running, shown

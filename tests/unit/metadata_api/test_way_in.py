@@ -23,7 +23,6 @@ from duenotice.domain.commands import ScheduleEvent
 from duenotice.domain.event import EventType
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
-from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api import server as server_module
 from duenotice.metadata_api import way_in as way_in_module
 from duenotice.metadata_api.bare_connection import BareConnection
@@ -34,6 +33,7 @@ from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.questions import VmRequest
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.metadata_api.way_in import AT_ONCE, ENDED_AT_ONCE, OTHERS, ROUNDS, SEVERAL, WayIn
+from duenotice.store.memory import MemoryJournal
 from tests.programs import skip_unless_ci
 from tests.protocol.raw import LAST_POLL, NOTHING, PATH, POLL, request
 from tests.protocol.world import GENEROUS, SOLO, started_engine

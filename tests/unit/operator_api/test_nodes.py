@@ -21,11 +21,11 @@ from duenotice.engine.writer import Ask
 from duenotice.errors import NotFound, Unavailable
 from duenotice.http.fetch import HttpAnswer
 from duenotice.http.http1 import Response
-from duenotice.journal.codec import RECORDS, checksum
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.nodes import CommandDone, Nodes, StoredRecord, pass_command
 from duenotice.operator_api.tokens import asked_with
 from duenotice.operator_api.way_to_leader import WayToLeader
+from duenotice.store.codec import RECORDS, checksum
 from tests.unit.domain.build import id_of
 from tests.unit.engine.cluster_rig import LEASE, Cluster, Node, ask, settle, three
 from tests.unit.engine.rig import SECONDS, in_loop, reboot, shown

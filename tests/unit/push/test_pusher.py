@@ -27,10 +27,10 @@ from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat, Subscription, SubscriptionStatus
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, Unavailable
-from duenotice.journal.memory import MemoryJournal
 from duenotice.push import courier as couriers
 from duenotice.push.pusher import ACTOR, Pusher, PushTerms
 from duenotice.push.receiver import PushEnd, PushOutcome
+from duenotice.store.memory import MemoryJournal
 from duenotice.wire.azure import EventChange
 from tests.unit.domain.build import DAY, EVERYBODY, HOUR, id_of
 from tests.unit.engine.cluster_rig import Cluster, Node, three

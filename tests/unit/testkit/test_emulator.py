@@ -8,7 +8,7 @@ import threading
 import pytest
 import uvloop
 
-from duenotice.journal.memory import MemoryJournal
+from duenotice.store.memory import MemoryJournal
 from duenotice.testkit.emulator import Emulator
 
 PATIENCE_SECONDS = 10.0
