@@ -1,7 +1,8 @@
-"""Who is signed in: the journal has the sessions, so that each node knows them, and none can be made from a copy of it.
+"""Who is signed in: a token once, then a cookie that no other site can use. The journal has the sessions.
 
-While nothing can be stored, people sign in and out all the same, at this node alone: that is when they need the console
-most. It is stored as soon as that works again. (Decision 0018.)
+So each node knows them, and none can be made from a copy of the journal. While nothing can be stored, people sign in
+and out all the same, at this node alone: that is when they need the console most. It is stored as soon as that works
+again. (Decision 0018.)
 """
 
 import asyncio
@@ -9,11 +10,45 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from duenotice.clock import micros_of, monotonic
 from duenotice.domain.commands import BeginSession, EndSession
 from duenotice.domain.token import LASTS, MOST_OF_A_TOKEN, Session, Token, digest_of
 from duenotice.engine.engine import Engine
 from duenotice.errors import DuenoticeError, Refused, Unavailable
+
+COOKIE = "duenotice_session"
+HOST_ALONE = "__Host-"
+"""Browsers take a cookie with such a name only over TLS, for all paths, and from no other host than this one."""
+
+
+def secret_of(request: Request) -> str:
+    """The secret of the visitor's session; empty when there is none."""
+    return request.cookies.get(_cookie_name(request), "")
+
+
+def set_cookie(response: Response, request: Request, secret: str) -> None:
+    """Let the browser keep the secret where no script and no other site can reach it; the server ends it in time."""
+    _set_cookie(response, request, secret, int(LASTS.total_seconds()))
+
+
+def delete_cookie(response: Response, request: Request) -> None:
+    """Let the browser forget it."""
+    _set_cookie(response, request, "", 0)
+
+
+def _set_cookie(response: Response, request: Request, secret: str, seconds: int) -> None:
+    secure = request.url.scheme == "https"
+    response.set_cookie(_cookie_name(request), secret, seconds, httponly=True, samesite="strict", secure=secure)
+
+
+def _cookie_name(request: Request) -> str:
+    """Browsers share cookies between the ports of a host; so two services on one host use two names."""
+    name = f"{COOKIE}_{request.url.port or request.url.scheme}"
+    return HOST_ALONE + name if request.url.scheme == "https" else name
+
 
 _SECRET_BYTES = 32
 _SECRET_LENGTH = 43

@@ -13,6 +13,8 @@ from duenotice.wire.api_versions import ADVICE
 from duenotice.wire.spans import format_iso, span
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A text that begins like this would be run by a spreadsheet."""
+
 _NO_ANCHOR = re.compile(r"[^A-Za-z0-9.:-]")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.console.words import csv_cell
+from duenotice.console.formats import csv_cell
 
 
 @pytest.mark.parametrize(

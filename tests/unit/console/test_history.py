@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.console.charts import Chart, _top, charts
+from duenotice.console.history import Chart, _top, charts
 from duenotice.wire.operator import PastDay
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from duenotice.clock import ManualClock, ScaledClock, micros_of
-from duenotice.console.hearing import MOST_PAGES
-from duenotice.console.sessions import SIGN_INS, Sessions
+from duenotice.console.live import MOST_PAGES
+from duenotice.console.session import SIGN_INS, Sessions
 from duenotice.domain.commands import CreateToken, RevokeToken
 from duenotice.domain.token import LASTS, MOST_OF_A_TOKEN, Role
 from tests.protocol.world import Disk, started_engine

@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duenotice.console.audit_page import as_csv, as_lines
-from duenotice.console.sentences import SENTENCES, Phrase, sentence, text_of
+from duenotice.console.audit import SENTENCES, Phrase, as_csv, as_lines, sentence, text_of
 from duenotice.wire.operator import ACTIONS, Details, Record
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from duenotice.console.pages import PageRoute, Visit
+from duenotice.console.visit import Visit
 from duenotice.wire import operator as w
 
 MOST_HITS = 16
@@ -21,7 +21,7 @@ KEYS = (
 )
 
 
-class Find(NamedTuple):
+class SearchResult(NamedTuple):
     """One line of the search; `presses` is the id of a button that it stands for, where scripts run."""
 
     kind: str
@@ -67,7 +67,7 @@ OFFERS = (
     PageOffer("UTC or local time", "/search", "zone clock timezone", kind="Action", presses="zone"),
     PageOffer("Light or dark", "/search", "theme colours", kind="Action", presses="theme"),
 )
-DEEDS = {
+VERBS = {
     "restart": ("vm", "/vms/{}"),
     "redeploy": ("vm", "/vms/{}"),
     "delete": ("vm", "/vms/{}"),
@@ -84,71 +84,64 @@ PLACES |= {"event": "/events/{}"}
 KINDS = {"vm": "VM", "group": "Group", "host": "Host", "maintenance": "Maintenance", "event": "Event"}
 
 
-class SearchPage:
-    """Finds things, for the box on every page and for who has no scripts."""
-
-    def pages(self) -> list[PageRoute]:
-        """The rows of the table."""
-        return [PageRoute("GET", "/search", self.search)]
-
-    async def search(self, visit: Visit) -> Response:
-        """What was found; with `go` an exact hit is opened at once."""
-        text = visit.query("q").strip()[:100]
-        found = await finds(visit, text)
-        exact = [find for find in found if find.exact]
-        if visit.query("go") and exact:
-            return RedirectResponse(exact[0].href, 303)
-        if visit.is_refresh:
-            return HTMLResponse(visit.render("find_options.html", found=found, text=text))
-        return visit.page("search.html", "Search", found=[find for find in found if not find.presses], q=text)
+async def search_page(visit: Visit) -> Response:
+    """What was found; with `go` an exact hit is opened at once."""
+    text = visit.query("q").strip()[:100]
+    found = await results(visit, text)
+    exact = [find for find in found if find.exact]
+    if visit.query("go") and exact:
+        return RedirectResponse(exact[0].href, 303)
+    if visit.is_refresh:
+        return HTMLResponse(visit.render("find_options.html", found=found, text=text))
+    return visit.page("search.html", "Search", found=[find for find in found if not find.presses], q=text)
 
 
-async def finds(visit: Visit, text: str) -> list[Find]:
+async def results(visit: Visit, text: str) -> list[SearchResult]:
     """Exact hits first, then actions and pages by their titles, then hits, then pages by other words."""
-    hits = [found_by_name(hit) for hit in (await visit.client.search(text, limit=MOST_HITS)).items] if text else []
+    hits = [hit_result(hit) for hit in (await visit.client.search(text, limit=MOST_HITS)).items] if text else []
     titled, others = offers(text, visit)
-    deeds = await _deeds(visit, text) if visit.may("operator") else []
+    deeds = await _actions(visit, text) if visit.may("operator") else []
     exact = [hit for hit in hits if hit.exact]
     return [*exact, *deeds, *titled, *(hit for hit in hits if not hit.exact), *others]
 
 
-def found_by_name(hit: w.Hit) -> Find:
+def hit_result(hit: w.Hit) -> SearchResult:
     """A hit of the service as a link."""
     title = hit.name[:8] if hit.kind in ("event", "maintenance") else hit.name
-    return Find(KINDS[hit.kind], title, hit.about, PLACES[hit.kind].format(quote(hit.name)), hit.exact)
+    return SearchResult(KINDS[hit.kind], title, hit.about, PLACES[hit.kind].format(quote(hit.name)), hit.exact)
 
 
-def offers(text: str, visit: Visit) -> tuple[list[Find], list[Find]]:
+def offers(text: str, visit: Visit) -> tuple[list[SearchResult], list[SearchResult]]:
     """Pages and actions that have all that was typed in their title, and those that have it in other words."""
-    typed, titled, others = text.lower().split(), list[Find](), list[Find]()
+    typed, titled, others = text.lower().split(), list[SearchResult](), list[SearchResult]()
     for offer in OFFERS:
         title = offer.title.lower()
-        found = Find(offer.kind, offer.title, "", offer.href, title == text.lower(), offer.presses)
-        if visit.may(offer.role) and fits(typed, title.split()):
+        found = SearchResult(offer.kind, offer.title, "", offer.href, title == text.lower(), offer.presses)
+        if visit.may(offer.role) and matches(typed, title.split()):
             titled.append(found)
-        elif visit.may(offer.role) and fits(typed, f"{title} {offer.words}".split()):
+        elif visit.may(offer.role) and matches(typed, f"{title} {offer.words}".split()):
             others.append(found)
     return titled, others
 
 
-def fits(typed: Iterable[str], words: Iterable[str]) -> bool:
+def matches(typed: Iterable[str], words: Iterable[str]) -> bool:
     """Whether each thing that was typed is the beginning of a word."""
     known = list(words)
     return all(any(word.startswith(part) for word in known) for part in typed)
 
 
-async def _deeds(visit: Visit, text: str) -> list[Find]:
+async def _actions(visit: Visit, text: str) -> list[SearchResult]:
     """`restart web-0` leads to the page where that can be done."""
     verb, _, name = text.lower().partition(" ")
-    if verb not in DEEDS or not name.strip():
+    if verb not in VERBS or not name.strip():
         return []
-    kind, place = DEEDS[verb]
+    kind, place = VERBS[verb]
     hits = (await visit.client.search(name.strip(), limit=MOST_HITS)).items
-    return [deed(verb, place, hit) for hit in hits if hit.kind == kind]
+    return [action_result(verb, place, hit) for hit in hits if hit.kind == kind]
 
 
-def deed(verb: str, place: str, hit: w.Hit) -> Find:
+def action_result(verb: str, place: str, hit: w.Hit) -> SearchResult:
     """Something to do as a link; the page asks before it is done."""
     name = quote(hit.name.replace("/", "=", 1), safe="") if verb == "maintain" else quote(hit.name)
     title = hit.name[:8] if hit.kind == "event" else hit.name
-    return Find("Action", f"{verb.capitalize()} {title}", hit.about, place.format(name), hit.exact)
+    return SearchResult("Action", f"{verb.capitalize()} {title}", hit.about, place.format(name), hit.exact)
