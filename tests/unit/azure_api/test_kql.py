@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duenotice.azure_api.graph_query import (
+from duenotice.azure_api.kql import (
     DEEPEST,
     LONGEST,
     LONGEST_PATH,
@@ -14,9 +14,11 @@ from duenotice.azure_api.graph_query import (
     MOST_CONDITIONS,
     MOST_STEPS,
     UNDERSTOOD,
+    Budget,
+    InvalidQuery,
+    Row,
     parse,
 )
-from duenotice.azure_api.graph_steps import Budget, InvalidQuery, Row
 
 COLUMNS = ("id", "name", "type", "properties")
 TYPE = "microsoft.maintenance/scheduledevents"

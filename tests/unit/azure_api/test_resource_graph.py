@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from duenotice.azure_api.graph_rows import COLUMNS, rows_of
-from duenotice.azure_api.graph_steps import column_type
+from duenotice.azure_api.kql import column_type
+from duenotice.azure_api.resource_graph import COLUMNS, rows_of
 from duenotice.domain.event import Event, EventType, Phase
 from duenotice.domain.fleet import Site
 from duenotice.engine.event_traces import EventTrace

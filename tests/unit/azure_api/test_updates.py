@@ -8,11 +8,10 @@ import msgspec
 import pytest
 from azure.mgmt.compute import models
 
-from duenotice.azure_api.compute_json import vm_shown
-from duenotice.azure_api.group_json import AskedScaleSet, scale_set_shown, set_shown
-from duenotice.azure_api.kept import AVAILABILITY_SET, SCALE_SET, VM, Fate, Fates, wish
-from duenotice.azure_api.policies import AskedOwned
+from duenotice.azure_api.compute import AskedOwned
+from duenotice.azure_api.compute_json import AskedScaleSet, scale_set_shown, set_shown, vm_shown
 from duenotice.azure_api.shape import AzureProblem
+from duenotice.azure_api.updates import AVAILABILITY_SET, SCALE_SET, VM, Fate, Fates, requested_change
 from tests.unit.domain.build import listening
 
 STATE = listening()
@@ -58,12 +57,12 @@ def test_nothing_that_changes_behaviour_is_taken_and_dropped(model: str, path: s
     present, fates, kind = CALLS[model]
     if fates.get(path) is Fate.KEPT:
         with pytest.raises(AzureProblem, match="The body is not valid"):  # it is looked at
-            wish(body(path, ["odd"]), present, fates, kind)
+            requested_change(body(path, ["odd"]), present, fates, kind)
     elif fates.get(path) is Fate.IGNORED:
-        assert wish(body(path, ["odd"]), present, fates, kind) == kind() or path.startswith("properties.")
+        assert requested_change(body(path, ["odd"]), present, fates, kind) == kind() or path.startswith("properties.")
     else:
         with pytest.raises(AzureProblem) as refused:
-            wish(body(path, ["odd"]), present, fates, kind)
+            requested_change(body(path, ["odd"]), present, fates, kind)
         assert (refused.value.status, refused.value.target) == (400, path)
         assert path in refused.value.message
 
@@ -79,7 +78,7 @@ def test_the_list_is_that_of_azure() -> None:
 @pytest.mark.parametrize("model", CALLS)
 def test_what_get_shows_can_be_written_back_and_asks_for_nothing(model: str) -> None:
     present, fates, kind = CALLS[model]
-    assert wish(msgspec.json.decode(msgspec.json.encode(present)), present, fates, kind) in (
+    assert requested_change(msgspec.json.decode(msgspec.json.encode(present)), present, fates, kind) in (
         kind(),
         msgspec.convert({"properties": {}, "sku": {}}, kind),
         msgspec.convert({"properties": {}}, kind),
@@ -89,23 +88,23 @@ def test_what_get_shows_can_be_written_back_and_asks_for_nothing(model: str) -> 
 def test_what_is_there_cannot_be_taken_away_by_null() -> None:
     present, fates, kind = CALLS["VirtualMachineUpdate"]
     with pytest.raises(AzureProblem, match=r"does not keep properties\.scheduledEventsPolicy\."):
-        wish({"properties": {"scheduledEventsPolicy": None}}, present, fates, kind)
-    assert wish({"identity": None, "properties": None} | {"properties": {}}, present, fates, kind)
+        requested_change({"properties": {"scheduledEventsPolicy": None}}, present, fates, kind)
+    assert requested_change({"identity": None, "properties": None} | {"properties": {}}, present, fates, kind)
 
 
 def test_a_refusal_names_some_and_counts_the_rest() -> None:
     present, fates, kind = CALLS["VirtualMachineUpdate"]
     with pytest.raises(AzureProblem, match="does not keep a0, a1, a2 and 997 more"):
-        wish({f"a{number}": 1 for number in range(1000)}, present, fates, kind)
+        requested_change({f"a{number}": 1 for number in range(1000)}, present, fates, kind)
 
 
 def test_a_region_has_two_names() -> None:
     present, fates, kind = CALLS["VirtualMachine"]
-    assert wish({"location": "LO CAL"}, present, fates, kind) is not None
+    assert requested_change({"location": "LO CAL"}, present, fates, kind) is not None
 
 
 def test_however_deep_it_is_it_is_named() -> None:
     present, fates, kind = CALLS["VirtualMachine"]
     with pytest.raises(AzureProblem) as refused:
-        wish(body(".".join("x" * 500), 1), present, fates, kind)
+        requested_change(body(".".join("x" * 500), 1), present, fates, kind)
     assert refused.value.target == ".".join("x" * 9)

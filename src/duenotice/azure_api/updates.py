@@ -1,4 +1,4 @@
-"""What becomes of each property that a client sends: it is kept, ignored as Azure ignores it, or refused by name (M16).
+"""What of a PUT or PATCH is kept, ignored as Azure ignores it, or refused by name (M16).
 
 A body may carry all that a GET shows: `az` reads, changes one thing and writes the whole back. So a property with the
 value that is there already changes nothing. One with another value is refused, unless a table below names it. Pure.
@@ -67,7 +67,7 @@ _NAMED = 3
 """Properties that a refusal names."""
 
 
-def wish(body: Mapping[str, Any], present: Struct, fates: Fates, kind: type[T]) -> T:
+def requested_change(body: Mapping[str, Any], present: Struct, fates: Fates, kind: type[T]) -> T:
     """What a client wants to change of what is there; refused if a part of it would not be kept."""
     there = msgspec.json.decode(msgspec.json.encode(present))  # as GET shows it: all lists are lists
     unkept = list(_unkept(body, there, fates, ""))

@@ -1,4 +1,4 @@
-"""The calls of the Azure door: one row for each; paths match in upper or lower case (M04)."""
+"""What all calls of the Azure door have: a row for each, paths in upper or lower case, and what a path names (M04)."""
 
 import re
 from collections.abc import Awaitable, Callable
