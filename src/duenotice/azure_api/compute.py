@@ -3,7 +3,8 @@
 from collections import defaultdict
 from typing import Any
 
-from msgspec import structs
+import msgspec
+from msgspec import field, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,7 +23,6 @@ from duenotice.azure_api.operations import (
     MOST_NAMED,
     OperatedResource,
     Operations,
-    Reimaging,
     name_of,
     name_of_many,
     name_of_plan,
@@ -57,6 +57,23 @@ _SCALE_SETS = f"{COMPUTE}/virtualMachineScaleSets"
 _SCALE_SET = f"{_SCALE_SETS}/{{name}}"
 _INSTANCES = f"{_SCALE_SET}/virtualMachines"
 _AVAILABILITY_SETS = f"{COMPUTE}/availabilitySets"
+
+
+class Reimaging(AzureJson, frozen=True, forbid_unknown_fields=True):
+    """How an OS image is to be replaced: only as usual."""
+
+    instance_ids: tuple[str, ...] | None = None
+    temp_disk: bool | None = None
+    force_update_os_disk: bool | None = field(default=None, name="forceUpdateOSDiskForEphemeral")
+    exact_version: str | None = None
+    os_profile: dict[str, Any] | None = None
+
+    def refuse_unkept(self) -> None:
+        """Refuse what would be asked for nothing (M16)."""
+        for name, value in msgspec.to_builtins(self).items():
+            if value and name != "instanceIds":
+                hint = "Leave it out: there are no disks and images here."
+                raise AzureProblem.of(400, "InvalidParameter", f"{name} is not supported.", hint=hint, target=name)
 
 
 class VirtualMachines(OperatedResource):

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID, uuid4, uuid5
 from zlib import crc32
 
-import msgspec
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -280,23 +279,6 @@ def _whole(name: str, lives: list[_Life]) -> OperationStatus:
 
 
 _NAMESPACE = UUID("5d0f2a1e-8f0c-4b55-9a64-2f5a5b0c8d14")
-
-
-class Reimaging(AzureJson, frozen=True, forbid_unknown_fields=True):
-    """How an OS image is to be replaced: only as usual."""
-
-    instance_ids: tuple[str, ...] | None = None
-    temp_disk: bool | None = None
-    force_update_os_disk: bool | None = field(default=None, name="forceUpdateOSDiskForEphemeral")
-    exact_version: str | None = None
-    os_profile: dict[str, Any] | None = None
-
-    def refuse_unkept(self) -> None:
-        """Refuse what would be asked for nothing (M16)."""
-        for name, value in msgspec.to_builtins(self).items():
-            if value and name != "instanceIds":
-                hint = "Leave it out: there are no disks and images here."
-                raise AzureProblem.of(400, "InvalidParameter", f"{name} is not supported.", hint=hint, target=name)
 
 
 class OperatedResource(AzureResource):
