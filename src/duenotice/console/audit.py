@@ -33,8 +33,8 @@ Phrases = list[Phrase]
 def sentence(record: w.Record) -> Phrases:
     """One record as a sentence; an action that this console does not know is named as it is."""
     build = SENTENCES.get(record.action)
-    told = [Phrase(f"did {record.action}")] if build is None else build(record, record.details)
-    return [actor(record.actor), Phrase(" "), *told, Phrase(".")]
+    words = [Phrase(f"did {record.action}")] if build is None else build(record, record.details)
+    return [actor(record.actor), Phrase(" "), *words, Phrase(".")]
 
 
 def text_of(parts: Sequence[Phrase]) -> str:
@@ -98,8 +98,8 @@ def _because(reason: str | None) -> Phrases:
     return [Phrase(f": {reason.rstrip('.')}")] if reason else []
 
 
-def _raised(record: w.Record, told: w.Details) -> Phrases:
-    seen = told.event
+def _raised(record: w.Record, details: w.Details) -> Phrases:
+    seen = details.event
     if seen is None:
         return [Phrase("raised "), *event(record)]
     if seen.phase == "started":
@@ -108,26 +108,28 @@ def _raised(record: w.Record, told: w.Details) -> Phrases:
 
 
 def _of_event(verb: str) -> Callable[[w.Record, w.Details], Phrases]:
-    return lambda record, told: [Phrase(f"{verb} "), *event(record), *_because(told.reason)]
+    return lambda record, details: [Phrase(f"{verb} "), *event(record), *_because(details.reason)]
 
 
 def _ended(verb: str) -> Callable[[w.Record, w.Details], Phrases]:
     """With what its driver says that it did, and how long that took."""
 
-    def build(record: w.Record, told: w.Details) -> Phrases:
-        took = [] if told.took is None else [Phrase(f", which took {told.took:g} s")]
-        return [Phrase(f"{verb} "), *event(record), *_because(told.reason or told.what), *took]
+    def build(record: w.Record, details: w.Details) -> Phrases:
+        took = [] if details.took is None else [Phrase(f", which took {details.took:g} s")]
+        return [Phrase(f"{verb} "), *event(record), *_because(details.reason or details.what), *took]
 
     return build
 
 
-def _operated(_: w.Record, told: w.Details) -> Phrases:
-    why = "" if told.operation == "reimage" else ": nobody listens there"  # a reimage is told of only where it is asked
-    return [Phrase(f"did a {told.operation} of "), vm(told.vm or ""), Phrase(f" at once, without notice{why}")]
+def _operated(_: w.Record, details: w.Details) -> Phrases:
+    why = (
+        "" if details.operation == "reimage" else ": nobody listens there"
+    )  # a reimage is told of only where it is asked
+    return [Phrase(f"did a {details.operation} of "), vm(details.vm or ""), Phrase(f" at once, without notice{why}")]
 
 
-def _maintained(_: w.Record, told: w.Details) -> Phrases:
-    made = told.maintenance
+def _maintained(_: w.Record, details: w.Details) -> Phrases:
+    made = details.maintenance
     if made is None:
         return [Phrase("started a maintenance")]
     link, count = Phrase(f"a maintenance ({made.type})", f"/maintenances/{made.id}"), sum(made.vms.values())
@@ -144,96 +146,104 @@ _STATUS_VERBS = {
 }
 
 
-def _maintenance_changed(_: w.Record, told: w.Details) -> Phrases:
-    verb = _STATUS_VERBS.get(str(told.status), f"set to {told.status}:")
-    return [Phrase(f"{verb} "), plan(told.maintenance_id), *_because(told.reason)]
+def _maintenance_changed(_: w.Record, details: w.Details) -> Phrases:
+    verb = _STATUS_VERBS.get(str(details.status), f"set to {details.status}:")
+    return [Phrase(f"{verb} "), plan(details.maintenance_id), *_because(details.reason)]
 
 
 def _step(verb: str) -> Callable[[w.Record, w.Details], Phrases]:
-    def build(_: w.Record, told: w.Details) -> Phrases:
-        how = f" as {told.status}" if told.status else ""
-        number = (told.step or 0) + 1
-        return [Phrase(f"{verb} step {number} of "), plan(told.maintenance_id), Phrase(how), *_because(told.reason)]
+    def build(_: w.Record, details: w.Details) -> Phrases:
+        how = f" as {details.status}" if details.status else ""
+        number = (details.step or 0) + 1
+        return [
+            Phrase(f"{verb} step {number} of "),
+            plan(details.maintenance_id),
+            Phrase(how),
+            *_because(details.reason),
+        ]
 
     return build
 
 
-def _hosts(_: w.Record, told: w.Details) -> Phrases:
+def _hosts(_: w.Record, details: w.Details) -> Phrases:
     found: Phrases = []
-    for host in (told.hosts or ())[:3]:
+    for host in (details.hosts or ())[:3]:
         condition = f" ({host.condition})" if host.condition else ""
         found += [Phrase(", "), Phrase(host.name, f"/hosts/{quote(host.name)}"), Phrase(condition)]
-    more = len(told.hosts or ()) - 3
+    more = len(details.hosts or ()) - 3
     return [Phrase("set host "), *found[1:], *([Phrase(f" and {more:,} more")] if more > 0 else [])]
 
 
-def _reported(_: w.Record, told: w.Details) -> Phrases:
-    said = told.report
-    if said is None:
+def _reported(_: w.Record, details: w.Details) -> Phrases:
+    report = details.report
+    if report is None:
         return [Phrase("reported a host")]
-    host = Phrase(said.host, f"/hosts/{quote(said.host)}")
+    host = Phrase(report.host, f"/hosts/{quote(report.host)}")
     return [
         Phrase("reported host "),
         host,
         Phrase(" for "),
-        vm(said.vm),
-        Phrase(f" ({said.category})"),
-        *_because(said.description),
+        vm(report.vm),
+        Phrase(f" ({report.category})"),
+        *_because(report.description),
     ]
 
 
-def _groups(_: w.Record, told: w.Details) -> Phrases:
-    keys = [f"{group.kind}/{group.name}" for group in told.groups or ()]
+def _groups(_: w.Record, details: w.Details) -> Phrases:
+    keys = [f"{group.kind}/{group.name}" for group in details.groups or ()]
     links = [part for key in keys[:3] for part in (Phrase(", "), Phrase(key, f"/groups/{quote(key)}"))]
     return [Phrase("set group "), *links[1:], *([Phrase(f" and {len(keys) - 3:,} more")] if len(keys) > 3 else [])]
 
 
 def _named(verb: str, names: Callable[[w.Details], Sequence[str]]) -> Callable[[w.Record, w.Details], Phrases]:
-    return lambda _, told: [Phrase(f"{verb} {some(names(told))}")]
+    return lambda _, details: [Phrase(f"{verb} {some(names(details))}")]
 
 
 def _vms(verb: str, linked: bool) -> Callable[[w.Record, w.Details], Phrases]:
-    def build(_: w.Record, told: w.Details) -> Phrases:
-        names = told.names or ()
+    def build(_: w.Record, details: w.Details) -> Phrases:
+        names = details.names or ()
         how_many = f"{len(names):,} VM{'s' if len(names) != 1 else ''}: "
         return [Phrase(f"{verb} {how_many}"), *(vms(names) if linked else [Phrase(some(names))])]
 
     return build
 
 
-def _clock(_: w.Record, told: w.Details) -> Phrases:
-    speed = told.mark.speed if told.mark is not None else 0
+def _clock(_: w.Record, details: w.Details) -> Phrases:
+    speed = details.mark.speed if details.mark is not None else 0
     return [Phrase(f"set the speed of the clock to {speed:g}x" if speed else "noted where the clock stands")]
 
 
-def _token(record: w.Record, told: w.Details) -> Phrases:
-    made = told.token
+def _token(record: w.Record, details: w.Details) -> Phrases:
+    made = details.token
     return [
-        Phrase(f"made the token {made.name} ({made.role})" if made is not None else f"revoked the token {told.name}")
+        Phrase(f"made the token {made.name} ({made.role})" if made is not None else f"revoked the token {details.name}")
     ]
 
 
-def _signed_out(_: w.Record, told: w.Details) -> Phrases:
-    verb = f"ended a session of {told.name}" if told.reason else "signed out"
-    return [Phrase(f"{verb} at the console (session {told.session})"), *_because(told.reason)]
+def _signed_out(_: w.Record, details: w.Details) -> Phrases:
+    verb = f"ended a session of {details.name}" if details.reason else "signed out"
+    return [Phrase(f"{verb} at the console (session {details.session})"), *_because(details.reason)]
 
 
 def _about(verb: str, after: str = "") -> Callable[[w.Record, w.Details], Phrases]:
-    return lambda record, told: [Phrase(f"{verb} "), receiver(record), Phrase(after), *_because(told.reason)]
+    return lambda record, details: [Phrase(f"{verb} "), receiver(record), Phrase(after), *_because(details.reason)]
 
 
 SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
-    "fleet-declared": lambda _, told: [Phrase(f"applied a fleet file ({short(told.digest)})")],
+    "fleet-declared": lambda _, details: [Phrase(f"applied a fleet file ({short(details.digest)})")],
     "hosts-put": _hosts,
-    "hosts-removed": _named("removed host", lambda told: told.names or ()),
+    "hosts-removed": _named("removed host", lambda details: details.names or ()),
     "health-reported": _reported,
     "groups-put": _groups,
-    "groups-removed": _named("removed group", lambda told: told.keys or ()),
+    "groups-removed": _named("removed group", lambda details: details.keys or ()),
     "vms-put": _vms("added or changed", linked=True),
     "vms-removed": _vms("removed", linked=False),
-    "events-policy-set": lambda _, told: [Phrase("set which events are approved beforehand for "), *place(told.of)],
+    "events-policy-set": lambda _, details: [
+        Phrase("set which events are approved beforehand for "),
+        *place(details.of),
+    ],
     "event-raised": _raised,
-    "event-moved": lambda record, told: [Phrase("moved "), *event(record), Phrase(f" from {told.from_scope}")],
+    "event-moved": lambda record, details: [Phrase("moved "), *event(record), Phrase(f" from {details.from_scope}")],
     "event-narrowed": _of_event("took VMs out of"),
     "event-approved": _of_event("approved"),
     "event-postponed": _of_event("postponed"),
@@ -241,59 +251,59 @@ SENTENCES: dict[str, Callable[[w.Record, w.Details], Phrases]] = {
     "event-completed": _ended("completed"),
     "event-cancelled": _of_event("cancelled"),
     "event-failed": _ended("gave up"),
-    "failure-acknowledged": lambda record, told: [
+    "failure-acknowledged": lambda record, details: [
         Phrase("acknowledged that "),
         *event(record),
         Phrase(" failed"),
-        *_because(told.note),
+        *_because(details.note),
     ],
     "operation-performed": _operated,
-    "impact-failed": lambda record, told: [
-        Phrase(f"failed at try {told.attempt} of the impact of "),
+    "impact-failed": lambda record, details: [
+        Phrase(f"failed at try {details.attempt} of the impact of "),
         *event(record),
-        *_because(told.reason),
+        *_because(details.reason),
     ],
-    "impact-claimed": lambda record, told: [
-        Phrase(f"began try {told.attempt} of the impact of "),
+    "impact-claimed": lambda record, details: [
+        Phrase(f"began try {details.attempt} of the impact of "),
         *event(record),
-        Phrase(f" on node {told.node}"),
+        Phrase(f" on node {details.node}"),
     ],
     "impact-accepted": _of_event("handed over the impact of"),
     "maintenance-started": _maintained,
     "maintenance-changed": _maintenance_changed,
-    "maintenance-retried": lambda _, told: [Phrase("let failed steps run again in "), plan(told.maintenance_id)],
-    "window-closed": lambda _, told: [
+    "maintenance-retried": lambda _, details: [Phrase("let failed steps run again in "), plan(details.maintenance_id)],
+    "window-closed": lambda _, details: [
         Phrase("came to another part of the window of "),
-        plan(told.maintenance_id),
-        *_because(told.reason),
+        plan(details.maintenance_id),
+        *_because(details.reason),
     ],
     "step-begun": _step("began"),
     "step-ended": _step("ended"),
-    "scope-enabled": lambda _, told: [Phrase("began to listen for "), *place(told.scope)],
-    "scope-disabled": lambda _, told: [
+    "scope-enabled": lambda _, details: [Phrase("began to listen for "), *place(details.scope)],
+    "scope-disabled": lambda _, details: [
         Phrase("stopped to listen for "),
-        *place(told.scope),
+        *place(details.scope),
         Phrase(": nobody has asked"),
     ],
     "token-created": _token,
     "token-revoked": _token,
-    "session-begun": lambda _, told: [Phrase(f"signed in at the console (session {told.session})")],
+    "session-begun": lambda _, details: [Phrase(f"signed in at the console (session {details.session})")],
     "session-ended": _signed_out,
-    "request-answered": lambda _, told: [Phrase(f"kept the answer to a request (status {told.status})")],
-    "incarnations-lifted": lambda _, told: [Phrase(f"let all incarnations jump ahead by {told.by}")],
+    "request-answered": lambda _, details: [Phrase(f"kept the answer to a request (status {details.status})")],
+    "incarnations-lifted": lambda _, details: [Phrase(f"let all incarnations jump ahead by {details.by}")],
     "clock-marked": _clock,
     "subscription-created": _about("subscribed"),
-    "subscription-turned": lambda record, told: [
+    "subscription-turned": lambda record, details: [
         Phrase("set "),
         receiver(record),
-        Phrase(f" to {told.status}"),
-        *_because(told.reason),
+        Phrase(f" to {details.status}"),
+        *_because(details.reason),
     ],
     "subscription-replayed": _about("had dead letters delivered again to"),
-    "subscription-deleted": lambda _, told: [Phrase(f"deleted subscription {short(told.subscription_id)}")],
+    "subscription-deleted": lambda _, details: [Phrase(f"deleted subscription {short(details.subscription_id)}")],
     "push-noted": _about("noted how far it is with"),
     "push-dead-lettered": _about("made dead letters of messages to"),
-    "pushes-claimed": lambda _, told: [Phrase("took over push")],
+    "pushes-claimed": lambda _, details: [Phrase("took over push")],
 }
 
 
@@ -373,8 +383,8 @@ def _moment(text: str) -> datetime | None:
 
 def as_lines(records: Sequence[w.Record]) -> bytes:
     """Each record as a line of JSON, with its sentence; the escapes of what acts on a terminal are those of JSON."""
-    told = ({"sentence": text_of(sentence(record)), **msgspec.to_builtins(record)} for record in records)
-    return "".join(one_line(msgspec.json.encode(each).decode()) + "\n" for each in told).encode()
+    lines = ({"sentence": text_of(sentence(record)), **msgspec.to_builtins(record)} for record in records)
+    return "".join(one_line(msgspec.json.encode(each).decode()) + "\n" for each in lines).encode()
 
 
 def as_csv(records: Sequence[w.Record]) -> bytes:
@@ -383,9 +393,9 @@ def as_csv(records: Sequence[w.Record]) -> bytes:
 
 
 def _row(record: w.Record) -> list[object]:
-    said, details = text_of(sentence(record)), msgspec.json.encode(record.details).decode()
+    text, details = text_of(sentence(record)), msgspec.json.encode(record.details).decode()
     cells = (str(record.position), format_iso(record.at), record.actor, record.action, record.event_id or "")
-    return list(map(csv_cell, (*cells, said, details)))
+    return list(map(csv_cell, (*cells, text, details)))
 
 
 def _csv(rows: Sequence[Sequence[object]]) -> bytes:

@@ -59,7 +59,7 @@ VM_ACTIONS: dict[str, tuple[Callable[[AsyncOperatorClient, str], Awaitable[Raise
     "evict": (AsyncOperatorClient.evict_vm, "is being evicted", "was evicted"),
     "delete": (AsyncOperatorClient.delete_vm, "is being deleted", "was deleted"),
 }
-"""What asks for it, what is said when the VM was told, and what when nobody listens there (F03)."""
+"""What asks for it, what is said when the VM was notified, and what when nobody listens there (F03)."""
 
 
 async def fleet_page(visit: Visit) -> Response:
@@ -433,11 +433,11 @@ async def _scaled(name: str, asked: Awaitable[Scaled]) -> Response:
 
 
 def scaled_message(name: str, done: Scaled) -> str:
-    """Which instances came, which are gone without notice, and which are told that they have to go."""
-    told = sum(len(event.resources) for event in done.events)
+    """Which instances came, which are gone without notice, and which are notified that they have to go."""
+    notified = sum(len(event.resources) for event in done.events)
     parts = [
         f"{count(len(done.added), 'instance')} added" if done.added else "",
-        f"{count(told, 'instance')} notified before the end" if told else "",
+        f"{count(notified, 'instance')} notified before the end" if notified else "",
         f"{count(len(done.removed), 'instance')} deleted at once, without notice" if done.removed else "",
     ]
     return f"{name}: {', '.join(filter(None, parts)) or 'nothing to change'}."

@@ -44,7 +44,7 @@ MOST_QUEUED = 1000
 """Records that may wait for one page."""
 
 PageQueue = asyncio.Queue[Record | None]
-"""What a page is told; None is the end."""
+"""Records for one page; None is the end."""
 
 
 class SharedFeed:
@@ -210,10 +210,10 @@ async def _change_message(client: AsyncOperatorClient, records: Sequence[Record]
     if len(records) > MOST_NAMES or any(record.action in OF_MANY_VMS for record in records):
         return _message(records[-1].position, {"all": True})
     changes = [page_change(record) | await _vms_not_named(client, record) for record in records]
-    told = changes[0]
+    whole = changes[0]
     for change in changes[1:]:
-        told |= change
-    return _message(records[-1].position, told.to_json())
+        whole |= change
+    return _message(records[-1].position, whole.to_json())
 
 
 def _message(position: int | None, change: dict[str, object]) -> str:

@@ -100,9 +100,9 @@ async def results(visit: Visit, text: str) -> list[SearchResult]:
     """Exact hits first, then actions and pages by their titles, then hits, then pages by other words."""
     hits = [hit_result(hit) for hit in (await visit.client.search(text, limit=MOST_HITS)).items] if text else []
     titled, others = offers(text, visit)
-    deeds = await _actions(visit, text) if visit.may("operator") else []
+    actions = await _actions(visit, text) if visit.may("operator") else []
     exact = [hit for hit in hits if hit.exact]
-    return [*exact, *deeds, *titled, *(hit for hit in hits if not hit.exact), *others]
+    return [*exact, *actions, *titled, *(hit for hit in hits if not hit.exact), *others]
 
 
 def hit_result(hit: w.Hit) -> SearchResult:

@@ -288,11 +288,11 @@ def sentence(event: TimelineEvent) -> str:
         ("over by" if is_planned else event.outcome or "over", event.ended_at),
         ("expected to be over", None if event.ended_at else event.expected_end),
     ]
-    told = ", ".join(f"{what} {clock_time(moment)}" for what, moment in moments if moment)
+    history = ", ".join(f"{what} {clock_time(moment)}" for what, moment in moments if moment)
     if event.outcome == PAUSED:
         return f"{event.type} of {some(event.resources, 12)}. {event.description}"
     planned_ = "Planned: " if is_planned else ""
-    return f"{planned_}{event.type} of {some(event.resources, 12)}: {told}. {event.description}".strip()
+    return f"{planned_}{event.type} of {some(event.resources, 12)}: {history}. {event.description}".strip()
 
 
 def packed_rows(bars: Iterable[Bar]) -> tuple[list[list[Bar]], int]:
