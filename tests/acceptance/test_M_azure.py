@@ -23,7 +23,7 @@ from azure.core.exceptions import (
 )
 from azure.mgmt.maintenance import MaintenanceManagementClient
 
-from duenotice.azure_api import certificates, paging
+from duenotice.azure_api import certificates, shape
 from tests.acceptance.conftest import DEMO
 from tests.support.azure import GROUP, SUBSCRIPTION, Azure
 from tests.support.cli import duenotice
@@ -478,7 +478,7 @@ def test_M02_what_was_done_is_in_the_audit_trail_with_its_actor(azure_node: Node
 
 def test_M04_lists_come_in_pages(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SDK follows each next link, and finds every VM once."""
-    monkeypatch.setattr(paging, "PAGE_ROWS", 5)
+    monkeypatch.setattr(shape, "PAGE_ROWS", 5)
     whole = [vm.name for vm in azure.compute().virtual_machines.list(GROUP)]
     assert (len(whole), whole) == (len(set(whole)), sorted(whole))
     first = azure.get(f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/virtualMachines?api-version=1")

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from duenotice.azure_api.access_tokens import issued
 from duenotice.azure_api.app import AzureApi
-from duenotice.azure_api.sign_in import TENANT, seconds_since_1970
+from duenotice.azure_api.sign_in import TENANT, issue, seconds_since_1970
 from duenotice.bounds import LARGE_BYTES
 from duenotice.domain.token import Role
 from tests.acceptance.conftest import DEMO
@@ -147,7 +146,7 @@ def test_M02_a_token_that_does_not_count_is_refused(azure_node: Node, azure: Azu
     tokens = {
         "none": "",
         "foreign": "Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl",
-        "expired": f"Bearer {issued(key, admin, TENANT, '', '', seconds_since_1970() - 3601)}",
+        "expired": f"Bearer {issue(key, admin, TENANT, '', '', seconds_since_1970() - 3601)}",
         "operator": f"Bearer {azure_node.token}",
     }
     answer = azure.ask("POST", f"{ME}/restart", signed_in=False, Authorization=tokens[kind])

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duenotice.azure_api.access_tokens import AccessClaims, issued
-from duenotice.azure_api.sign_in import TENANT, seconds_since_1970
+from duenotice.azure_api.sign_in import TENANT, AccessClaims, issue, seconds_since_1970
 from duenotice.azure_api.signing_keys import FILE, KeyRing, SigningKey
 from duenotice.domain.token import Token
 from duenotice.engine.engine import load
@@ -85,13 +84,13 @@ def test_M02_a_copy_of_the_journal_is_not_enough_to_make_an_access_token(tmp_pat
         for secret in secrets
         for before in ("", f"{admin.digest}.")
     ]
-    forged.append(issued(SigningKey(key.id, bytes(32), now), admin, TENANT, "", "", now))
+    forged.append(issue(SigningKey(key.id, bytes(32), now), admin, TENANT, "", "", now))
     with served(elsewhere):
         (own,) = ring_of(elsewhere).keys
-    forged.append(issued(own, admin, TENANT, "", "", now))
+    forged.append(issue(own, admin, TENANT, "", "", now))
     with served(tmp_path / "data") as (_, azure):
         assert {status(azure, access) for access in forged} == {401}
-        assert status(azure, issued(key, admin, TENANT, "", "", now)) == 200
+        assert status(azure, issue(key, admin, TENANT, "", "", now)) == 200
     assert own.secret != key.secret
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.console.hearing import MOST_PAGES
+from duenotice.console.live import MOST_PAGES
 from duenotice.operator_api.feed import MOST_READERS, PLACES_OF_ONE
 from tests.acceptance.conftest import DEMO
 from tests.support.cli import duenotice

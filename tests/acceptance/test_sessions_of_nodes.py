@@ -67,7 +67,7 @@ def sign_in(node: Server, token: str) -> tuple[str, str]:
         connection.request("POST", "/sign-in", f"token={token}", {"Content-Type": "application/x-www-form-urlencoded"})
         answer = connection.getresponse()
         said = dict(value.partition(";")[0].split("=", 1) for value in answer.headers.get_all("set-cookie", []))
-    return said[f"duenotice_session_{node.operator[1]}"], unquote(said.get("duenotice_said", ""))
+    return said[f"duenotice_session_{node.operator[1]}"], unquote(said.get("duenotice_flash", ""))
 
 
 def test_a_session_goes_on_at_every_node_while_the_database_is_away_and_new_ones_begin(trio: Trio) -> None:

@@ -107,3 +107,14 @@ def test_axe_finds_nothing_and_nothing_sticks_out(visitors: Visitors, scheme: st
     page = visitors.come("/events?by=host&group=web", color_scheme=scheme, viewport={"width": width, "height": 700})
     assert found_by_axe(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_group_in_which_nothing_can_be_chosen_does_not_stop_the_page(node: Node, visitors: Visitors) -> None:
+    """Its box stays hidden. To hide it again each time would tell the page that it has changed, without an end."""
+    node.enable("FrontEnd_IN_0")
+    node.approve("FrontEnd_IN_0", node.schedule("Freeze", "FrontEnd_IN_0"))
+    page = visitors.come("/events?by=group&type=Freeze")
+    expect(page.get_by_role("row", name="Group service/shop")).to_be_visible()
+    expect(page.get_by_label("Choose all of Group service/shop")).to_be_hidden()
+    page.get_by_label("Choose all on this page").check()
+    expect(page.get_by_text(" chosen", exact=False).first).to_be_visible()

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from duenotice.clock import Instant, micros_of
-from duenotice.console.sessions import SIGN_INS
+from duenotice.console.session import SIGN_INS
 from duenotice.domain.commands import SetEventsPolicy
 from duenotice.domain.fleet import EventsPolicy
 from duenotice.domain.records import OperationPerformed

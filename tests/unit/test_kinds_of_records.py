@@ -6,7 +6,7 @@ import pytest
 
 from duenotice.bootstrap.logs import _line
 from duenotice.cli.feed import fold
-from duenotice.console.audit_page import ACTIONS
+from duenotice.console.audit import ACTIONS
 from duenotice.domain import commands
 from duenotice.domain import records as t
 from duenotice.domain.apply import APPLIERS

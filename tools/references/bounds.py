@@ -9,7 +9,7 @@ from duenotice.bootstrap import acceptor, operator_server, places
 from duenotice.bootstrap.acceptor import LONGEST_HELLO, MOST_OPEN, OPEN_SECONDS, SHARE
 from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, SIGNING_IN, SMALL, CallBounds
 from duenotice.console.app import Console
-from duenotice.console.sessions import Sessions
+from duenotice.console.session import Sessions
 from duenotice.metadata_api import limits, request_body, request_head, request_reader
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.operator_api.app import OperatorApi

@@ -13,20 +13,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from duenotice.azure_api.availability_sets import AvailabilitySets
-from duenotice.azure_api.calls import AnyCase, AzureCall, AzureResource, Handle
+from duenotice.azure_api.compute import AvailabilitySets, Policies, ScaleSets, VirtualMachines
 from duenotice.azure_api.impacts import Impacts
-from duenotice.azure_api.instances import Instances
 from duenotice.azure_api.maintenance import MaintenanceCalls
 from duenotice.azure_api.operations import Operations
-from duenotice.azure_api.paging import too_large
-from duenotice.azure_api.policies import Policies
+from duenotice.azure_api.resource import AnyCase, AzureCall, AzureResource, Handle
 from duenotice.azure_api.resource_graph import ResourceGraph
-from duenotice.azure_api.scale_sets import ScaleSets
-from duenotice.azure_api.shape import AzureError, failed, on_error, on_http_error
+from duenotice.azure_api.shape import AzureError, error_response, on_error, on_http_error, too_large
 from duenotice.azure_api.sign_in import AzureGate, SignIn
 from duenotice.azure_api.signing_keys import SigningKeys
-from duenotice.azure_api.virtual_machines import VirtualMachines
 from duenotice.bounds import LARGE_BYTES, check_length
 from duenotice.engine.engine import Engine
 from duenotice.errors import DuenoticeError, Unavailable
@@ -44,7 +39,7 @@ class AzureApi:
             *Policies(engine).calls(),
             *ResourceGraph(engine).calls(),
             *ScaleSets(engine, self.operations).calls(),
-            *Instances(engine, self.operations).calls(),
+            *VirtualMachines(engine, self.operations, of_scale_sets=True).calls(),
             *AvailabilitySets(engine).calls(),
             *MaintenanceCalls(engine, self.operations).calls(),
             *Impacts(engine, self.operations).calls(),
@@ -167,7 +162,7 @@ class Named:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and the answer back with its ids."""
         if too_long := _too_long(scope):
-            await failed(400, AzureError("InvalidRequest", too_long))(scope, receive, send)
+            await error_response(400, AzureError("InvalidRequest", too_long))(scope, receive, send)
             return
         asked, ours = Headers(scope=scope), str(uuid4())
 

@@ -11,10 +11,9 @@ from msgspec import Meta, Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, is_instance, vm_in_any_case
-from duenotice.azure_api.paging import page_of
-from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
-from duenotice.azure_api.work import Working, new_id
+from duenotice.azure_api.operations import OperatedResource, new_id
+from duenotice.azure_api.resource import SUBSCRIPTION, AzureCall, is_instance, vm_in_any_case
+from duenotice.azure_api.shape import AzureJson, AzureProblem, EncodedResponse, json_response, page_of, read
 from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
 from duenotice.domain.fleet import HOST_GONE, Condition, HealthReport, Vm, verdict_of
@@ -147,7 +146,7 @@ _OUTCOMES = {
 }
 
 
-class Impacts(Working):
+class Impacts(OperatedResource):
     """What VMs say of their hosts. To report needs an operator's token: it changes where VMs may go."""
 
     def calls(self) -> list[AzureCall]:
@@ -184,30 +183,30 @@ class Impacts(Working):
             name, vm.name, asked.impact_category, asked.impact_description, asked.start_date_time, new_id(), host, more
         )
         await self._do(request, command)
-        return shown(self._shown(self._found(name), self._engine.state), 201 if is_new else 200)
+        return json_response(self._report_json(self._found(name), self._engine.state), 201 if is_new else 200)
 
     async def show(self, request: Request) -> Response:
         """One report."""
-        return shown(self._shown(self._found(request.path_params["impact"]), self._engine.state))
+        return json_response(self._report_json(self._found(request.path_params["impact"]), self._engine.state))
 
     async def index(self, request: Request) -> Response:
         """A page of reports by name."""
 
         def look(state: State) -> bytes:
-            return page_of(request, sorted(state.reports), lambda key: self._shown(state.reports[key], state))
+            return page_of(request, sorted(state.reports), lambda key: self._report_json(state.reports[key], state))
 
-        return Written(await self._engine.look(look))
+        return EncodedResponse(await self._engine.look(look))
 
     async def insights(self, request: Request) -> Response:
         """What happened after a report, step by step."""
-        return shown({"value": self._insights(self._found(request.path_params["impact"]))})
+        return json_response({"value": self._insights(self._found(request.path_params["impact"]))})
 
     async def insight(self, request: Request) -> Response:
         """One step."""
         name = request.path_params["insight"].lower()
         for insight in self._insights(self._found(request.path_params["impact"])):
             if insight.name == name:
-                return shown(insight)
+                return json_response(insight)
         raise AzureProblem.of(404, "ResourceNotFound", f"There is no insight {name[:80]!r}.")
 
     def _found(self, name: str) -> HealthReport:
@@ -241,7 +240,7 @@ class Impacts(Working):
     def _id_of(self, report: HealthReport) -> str:
         return f"/subscriptions/{self._site.subscription_id}/providers/{_KIND}/{report.name}"
 
-    def _shown(self, report: HealthReport, state: State) -> ImpactShown:
+    def _report_json(self, report: HealthReport, state: State) -> ImpactShown:
         return ImpactShown(
             self._id_of(report),
             report.name,

@@ -8,10 +8,9 @@ from msgspec import UNSET, UnsetType, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import COMPUTE, AzureCall
-from duenotice.azure_api.paging import page_of
-from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, read, shown
-from duenotice.azure_api.work import Working
+from duenotice.azure_api.operations import OperatedResource
+from duenotice.azure_api.resource import COMPUTE, AzureCall
+from duenotice.azure_api.shape import AzureJson, AzureProblem, EncodedResponse, json_response, page_of, read
 from duenotice.bounds import PAGES
 from duenotice.domain import commands as c
 from duenotice.domain.event import Event, EventType, Phase, Source
@@ -98,7 +97,7 @@ class AppliedUpdate(AzureJson, frozen=True):
     properties: AppliedProperties
 
 
-class MaintenanceCalls(Working):
+class MaintenanceCalls(OperatedResource):
     """What the owners of VMs do about events without being inside a VM."""
 
     def calls(self) -> list[AzureCall]:
@@ -121,7 +120,7 @@ class MaintenanceCalls(Working):
         async def one(request: Request) -> Response:
             who, event_id = await approver(request), canonical_id(request.path_params["event"])
             await self._do(request, structs.replace(who, event_ids=(event_id,)))
-            return shown(_APPROVED)
+            return json_response(_APPROVED)
 
         async def many(request: Request) -> Response:
             who, asked = await approver(request), await read(request, EventIds)
@@ -132,9 +131,9 @@ class MaintenanceCalls(Working):
             engine = self._engine
             left_out = frozenset(unknown(engine.state, command, engine.clock.now(), engine.policy))
             if not left_out:
-                return shown(_APPROVED)
+                return json_response(_APPROVED)
             each = zip(asked.value, command.event_ids, strict=True)
-            return shown(Acknowledged(_MANY, tuple(_status(name, one in left_out) for name, one in each)), 207)
+            return json_response(Acknowledged(_MANY, tuple(_status(name, one in left_out) for name, one in each)), 207)
 
         return [
             AzureCall("POST", f"{place}/scheduledevents/{{event}}/acknowledge", Role.OPERATOR, one),
@@ -159,7 +158,7 @@ class MaintenanceCalls(Working):
         def look() -> bytes:
             return page_of(request, sorted(pending), lambda event_id: _update(pending[event_id], place))
 
-        return Written(await self._engine.aside(look))
+        return EncodedResponse(await self._engine.aside(look))
 
     async def apply(self, request: Request) -> Response:
         """Approve all that is planned."""
@@ -172,11 +171,11 @@ class MaintenanceCalls(Working):
             raise AzureProblem.of(400, "InvalidParameter", message, hint="Send no body.", target=first)
         if ids := tuple(event.id for event in self._pending(vm) if event.phase is Phase.SCHEDULED):
             await self._do(request, c.ApproveEvents(ids, vm.name))
-        return shown(self._applied(vm), 201 if ids else 200)
+        return json_response(self._applied(vm), 201 if ids else 200)
 
     async def applied(self, request: Request) -> Response:
         """How far it is."""
-        return shown(self._applied(await self._vm_or_instance(request)))
+        return json_response(self._applied(await self._vm_or_instance(request)))
 
     def _applied(self, vm: Vm) -> AppliedUpdate:
         pending, place = self._pending(vm), self._id_of(vm)

@@ -1,7 +1,8 @@
-"""Long work: its URL answers InProgress until the events behind it are over, after a restart too (M05).
+"""How something is done here: a command is submitted, and the answer says where to ask for its end (M05).
 
-Nothing is stored for it. The id of an operation names its events, or where in the journal the many events of one
-command were raised; and the journal knows how each has ended.
+That URL answers InProgress until the events behind it are over, after a restart too. Nothing is stored for it. The id
+of an operation names its events, or where in the journal the many events of one command were raised; and the journal
+knows how each has ended.
 """
 
 import asyncio
@@ -12,15 +13,16 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID, uuid4, uuid5
 from zlib import crc32
 
 from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
-from duenotice.azure_api.shape import AzureError, AzureJson, AzureProblem, failed, shown
-from duenotice.azure_api.sign_in import base_of
+from duenotice.azure_api.resource import SUBSCRIPTION, AzureCall, AzureResource, actor_of
+from duenotice.azure_api.shape import AzureError, AzureJson, AzureProblem, base_of, error_response, json_response
+from duenotice.domain import commands as c
 from duenotice.domain import records as t
 from duenotice.domain.bulk import derived
 from duenotice.domain.event import Event
@@ -28,7 +30,7 @@ from duenotice.domain.fleet import LARGEST_SCALE_SET
 from duenotice.domain.plan import PlanProgress, Status
 from duenotice.domain.records import Record
 from duenotice.domain.token import Role
-from duenotice.engine.engine import Engine
+from duenotice.engine.engine import Engine, Records
 from duenotice.wire.documents import canonical_id
 
 LONGEST_HELD = 25.0
@@ -118,7 +120,7 @@ class Operations(AzureResource):
     async def show(self, request: Request) -> Response:
         """How it goes."""
         status = await self._status(request)
-        return shown(status, headers=RETRY_AFTER if status.status == "InProgress" else None)
+        return json_response(status, headers=RETRY_AFTER if status.status == "InProgress" else None)
 
     async def result(self, request: Request) -> Response:
         """The same for clients that ask only this: 202 while it goes on, then nothing but the status (M05)."""
@@ -126,7 +128,7 @@ class Operations(AzureResource):
         if status.status == "InProgress":
             return Response(status_code=202, headers={"Location": str(request.url), **RETRY_AFTER})
         if isinstance(status.error, AzureError):
-            return failed(409, status.error)
+            return error_response(409, status.error)
         return Response(status_code=200)
 
     async def _status(self, request: Request) -> OperationStatus:
@@ -274,3 +276,42 @@ def _whole(name: str, lives: list[_Life]) -> OperationStatus:
         min(life.begun for life in lives),
         max(life.ended for life in lives),
     )
+
+
+_NAMESPACE = UUID("5d0f2a1e-8f0c-4b55-9a64-2f5a5b0c8d14")
+
+
+class OperatedResource(AzureResource):
+    """A resource that can be worked on."""
+
+    def __init__(self, engine: Engine, operations: Operations) -> None:
+        super().__init__(engine)
+        self._operations = operations
+
+    async def _do(self, request: Request, command: c.Command) -> Records:
+        return await self._engine.submit(command, actor_of(request))
+
+    async def _operate(self, request: Request, event_id: str, command: c.Command) -> Response:
+        """Do what raises one event, if somebody listens."""
+        if event_id in self._engine.state.events:  # the same request again: a client that got no answer
+            return self._operations.begun(request, name_of((event_id,)))
+        return await self._operate_many(request, event_id, command)
+
+    async def _operate_many(self, request: Request, seed: str, command: c.Command) -> Response:
+        """The same for a command that may raise many, with ids that follow from its seed.
+
+        Without an event it is done already (F03). That is a 202 too: `az` cannot read another answer.
+        """
+        return self._operations.begun(request, name_of_many(seed, await self._do(request, command)))
+
+    def _id_for(self, request: Request) -> str:
+        """The id of what a request raises: the same, if a client sends it again while it is under way."""
+        asked = request.headers.get("x-ms-client-request-id", "")
+        seed = f"{request.state.token.id}\n{request.url.path.lower()}\n{asked}"
+        wanted = str(uuid5(_NAMESPACE, seed)).upper()
+        return new_id() if not asked or wanted in self._engine.state.ended else wanted
+
+
+def new_id() -> str:
+    """An id for something new, in the form of an EventId (B03)."""
+    return str(uuid4()).upper()

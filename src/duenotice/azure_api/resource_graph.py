@@ -1,13 +1,13 @@
 """The call of Resource Graph: a query over all events, present and past, in pages (M12).
 
-Its answer is bounded in rows, columns and bytes, and so is what a query keeps and how long it works (S24): a page ends
-at a number of rows or of bytes, and `$skipToken` goes on behind it.
+An event is a row of `maintenanceresources`. The answer is bounded in rows, columns and bytes, and so is what a query
+keeps and how long it works (S24): a page ends at a number of rows or of bytes, and `$skipToken` goes on behind it.
 """
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated
@@ -17,20 +17,74 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.calls import AzureCall, AzureResource
-from duenotice.azure_api.graph_query import GraphQuery, parse
-from duenotice.azure_api.graph_rows import COLUMNS, rows_of
-from duenotice.azure_api.graph_steps import InvalidQuery, Row, column_type
-from duenotice.azure_api.paging import too_large
-from duenotice.azure_api.shape import AzureJson, AzureProblem, Written, encode, read
+from duenotice.azure_api.kql import Forgetful, GraphQuery, InvalidQuery, Row, column_type, parse
+from duenotice.azure_api.resource import AzureCall, AzureResource
+from duenotice.azure_api.shape import AzureJson, AzureProblem, EncodedResponse, encode, read, too_large
 from duenotice.azure_api.sign_in import TENANT
 from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, PAGES
 from duenotice.clock import monotonic
+from duenotice.domain.bulk import in_order
+from duenotice.domain.event import Phase
+from duenotice.domain.fleet import Site, Vm
 from duenotice.domain.state import State
 from duenotice.domain.token import Role
 from duenotice.engine.engine import Engine
 from duenotice.engine.event_traces import EventTrace, lives_of
 from duenotice.errors import Unavailable
+from duenotice.wire.azure import event_resource, target_id
+
+COLUMNS = ("id", "name", "type", "location", "properties", "tenantId", "resourceGroup", "subscriptionId", "zones")
+
+
+class EventRow(Forgetful):
+    """One event as a row. Its values are made when the first is asked for, and may be forgotten again."""
+
+    __slots__ = ("_made", "_site", "_tenant", "_trace", "_vms")
+
+    def __init__(self, trace: EventTrace, site: Site, tenant: str, vms: Mapping[str, Vm]) -> None:
+        self._trace, self._site, self._tenant, self._vms = trace, site, tenant, vms
+        self._made: dict[str, object] | None = None
+
+    def get(self, name: str) -> object:
+        """The value of a column; None if there is none."""
+        if name == "zones":  # only when it is asked for: an event may have a thousand VMs, and a query all events
+            return _zones(self._trace.event.resources, self._vms)
+        if self._made is None:
+            self._made = _made(self._trace, self._site, self._tenant)
+        return self._made.get(name)
+
+    def forget(self) -> None:
+        """Keep none of them."""
+        self._made = None
+
+
+def rows_of(traces: Iterable[EventTrace], site: Site, tenant: str, vms: Mapping[str, Vm]) -> Iterator[EventRow]:
+    """All events as rows, in the order in which they were raised: an order that does not change while they live.
+
+    `vms` are those of today: their zones are those of their events.
+    """
+    return (EventRow(trace, site, tenant, vms) for trace in in_order(traces, key=_raised))
+
+
+def _raised(trace: EventTrace) -> tuple[float, str]:
+    return 0.0 if trace.raised_at is None else trace.raised_at.timestamp(), trace.event.id
+
+
+def _made(trace: EventTrace, site: Site, tenant: str) -> dict[str, object]:
+    event = trace.event.with_(phase=Phase(trace.outcome)) if trace.outcome else trace.event
+    resource = event_resource(event, site, trace.reason)
+    return {
+        **resource,
+        "properties": {**resource["properties"], "TargetResourceId": target_id(event, site)},
+        "tenantId": tenant,
+        "resourceGroup": site.resource_group.lower(),
+        "subscriptionId": site.subscription_id,
+    }
+
+
+def _zones(names: Iterable[str], vms: Mapping[str, Vm]) -> list[str] | None:
+    return sorted({vm.zone for name in names if (vm := vms.get(name)) is not None and vm.zone is not None}) or None
+
 
 PATH = "/providers/Microsoft.ResourceGraph/resources"
 PATIENCE_SECONDS = 20.0
@@ -108,7 +162,7 @@ class ResourceGraph(AzureResource):
                     rows = query.run(rows_of(_patient(traces, until), state.fleet.site, TENANT, state.fleet.vms))
                     return _page(rows, query, place, as_table)
 
-                return Written(await self._engine.look(look))
+                return EncodedResponse(await self._engine.look(look))
 
     @contextmanager
     def _share_of(self, token_id: str) -> Iterator[None]:

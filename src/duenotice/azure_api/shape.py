@@ -1,7 +1,9 @@
-"""What all answers of the Azure door look like: JSON, lists with a next link, and errors in Azure's shape (M04)."""
+"""What answers of the Azure door look like: JSON, pages with a next link, errors as Azure has them (M04, S24)."""
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -11,7 +13,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from duenotice import errors
-from duenotice.bounds import LARGE_BYTES, body_of
+from duenotice.bounds import LARGE_BYTES, LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, body_of
+from duenotice.domain.fleet import Group
 from duenotice.errors import DuenoticeError, Refused
 
 T = TypeVar("T")
@@ -78,12 +81,12 @@ _PLAIN = {
 }
 
 
-def shown(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """An answer in JSON."""
     return Response(encode(body), status, headers, JSON)
 
 
-class Written(Response):
+class EncodedResponse(Response):
     """An answer in JSON that was encoded off the loop. What is large is written in pieces, as fast as it is read."""
 
     media_type = JSON
@@ -101,9 +104,9 @@ class Written(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": end < len(whole)})
 
 
-def failed(status: int, error: AzureError, headers: dict[str, str] | None = None) -> Response:
+def error_response(status: int, error: AzureError, headers: dict[str, str] | None = None) -> Response:
     """An answer that is an error. `az` also wants its code in a header."""
-    return shown(AzureFailure(error), status, {"x-ms-error-code": error.code, **(headers or {})})
+    return json_response(AzureFailure(error), status, {"x-ms-error-code": error.code, **(headers or {})})
 
 
 def error_of(error: DuenoticeError) -> tuple[int, AzureError]:
@@ -118,21 +121,23 @@ def error_of(error: DuenoticeError) -> tuple[int, AzureError]:
 async def on_error(_: Request, error: Exception) -> Response:
     """The answer to an error; one that is not ours tells nothing of its inside."""
     if not isinstance(error, DuenoticeError):
-        return failed(500, AzureError("InternalServerError", "An internal error occurred. Look at the service's log."))
+        return error_response(
+            500, AzureError("InternalServerError", "An internal error occurred. Look at the service's log.")
+        )
     status, told = error_of(error)
     headers = {}
     if isinstance(error, errors.Unavailable):
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return failed(status, told, headers)
+    return error_response(status, told, headers)
 
 
 async def on_http_error(_: Request, error: Exception) -> Response:
     """The answer to a call that does not exist."""
     assert isinstance(error, HTTPException)
     code, message = _PLAIN.get(error.status_code, ("BadRequest", error.detail))
-    return failed(error.status_code, AzureError(code, message))
+    return error_response(error.status_code, AzureError(code, message))
 
 
 def misfit(error: msgspec.ValidationError) -> AzureProblem:
@@ -142,7 +147,7 @@ def misfit(error: msgspec.ValidationError) -> AzureProblem:
     return AzureProblem.of(400, "InvalidParameter", words, target=target.strip(".`") or None)
 
 
-async def sent(request: Request) -> bytearray:
+async def body_bytes(request: Request) -> bytearray:
     """The body of a request; the row of its call bounds it."""
     return await body_of(request.receive, request.headers.get("content-length", ""), request.state.bounds)
 
@@ -150,8 +155,63 @@ async def sent(request: Request) -> bytearray:
 async def read(request: Request, kind: type[T]) -> T:
     """The JSON body of a request, which is small enough to be decoded here; no body is an empty object."""
     try:
-        return msgspec.json.decode(await sent(request) or b"{}", type=kind)
+        return msgspec.json.decode(await body_bytes(request) or b"{}", type=kind)
     except msgspec.ValidationError as error:
         raise misfit(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AzureProblem.of(400, "InvalidRequestContent", f"The body is not JSON: {error}.") from None
+
+
+def base_of(request: Request) -> str:
+    """Where this client reaches us; every link in an answer begins with it."""
+    return f"{request.url.scheme}://{request.url.netloc}"
+
+
+SKIP_TOKEN = "$skiptoken"
+
+
+def page_of(request: Request, names: Sequence[str], shown: Callable[[str], object]) -> bytes:
+    """The page that a request asks for of things with their names in order, as JSON; a thing that is None is left out.
+
+    It ends at its number of items, or before the item that would make it too large.
+    """
+    after = request.query_params.get(SKIP_TOKEN, "")
+    page, size, last = list[bytes](), 0, ""
+    for place in range(bisect_right(names, after), len(names)):
+        if (item := shown(names[place])) is None:
+            continue
+        encoded = encoded_item(item, names[place])
+        size += len(encoded)
+        if page and (len(page) == PAGE_ROWS or size > PAGE_BYTES):
+            link = b',"nextLink":' + encode(_next_link(request, last))
+            break
+        page.append(encoded)
+        last = names[place]
+    else:
+        link = b""
+    return b'{"value":[%b]%b}' % (b",".join(page), link)
+
+
+def encoded_item(item: object, name: str) -> bytes:
+    """One thing as JSON; refused if nobody could be asked to hold it."""
+    encoded = encode(item)
+    if len(encoded) > LONGEST_ITEM:
+        raise too_large(f"{name[:80]!r}", LONGEST_ITEM, "The operator's API has its VMs in pages: GET /v1/vms.")
+    return encoded
+
+
+def too_large(what: str, most: int, hint: str) -> AzureProblem:
+    """The refusal of a thing that is larger than its answer may be; the code is Azure's."""
+    message = f"{what} is larger than {most} bytes."
+    return AzureProblem.of(400, "ResponsePayloadTooLarge", message, hint=hint)
+
+
+def names_of_instances(names: Sequence[str], group: Group) -> Sequence[str]:
+    """Those of the instances of a scale set, as far as names tell."""
+    begin = f"{group.name}_"
+    return names[bisect_left(names, begin) : bisect_left(names, f"{group.name}`")]
+
+
+def _next_link(request: Request, last: str) -> str:
+    query = {**request.query_params, SKIP_TOKEN: last}
+    return f"{base_of(request)}{request.url.path}?{urlencode(query)}"

@@ -1,12 +1,18 @@
-"""Signing in: the calls of `az` and the identity libraries, with tokens of ours as client secrets (M02, M03)."""
+"""Signing in: the calls of `az` and the identity libraries, and access tokens signed for tokens of ours (M02, M03)."""
 
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.azure_api.access_tokens import issued, token_behind
-from duenotice.azure_api.calls import SUBSCRIPTION, AzureCall, AzureResource
-from duenotice.azure_api.shape import AzureProblem, Listed, sent, shown
-from duenotice.azure_api.signing_keys import LASTS, SigningKeys
+from duenotice.azure_api.resource import SUBSCRIPTION, AzureCall, AzureResource
+from duenotice.azure_api.shape import AzureProblem, Listed, base_of, body_bytes, json_response
+from duenotice.azure_api.signing_keys import LASTS, SLACK, KeyRing, SigningKey, SigningKeys
 from duenotice.bounds import SIGNING_IN, form_fields
 from duenotice.clock import wall
 from duenotice.domain.token import Role, Token, token_with
@@ -14,15 +20,81 @@ from duenotice.engine.engine import Engine
 from duenotice.errors import Malformed
 from duenotice.wire.azure import id_of_resource_group
 
+LONGEST_TOKEN = 8192
+"""Letters of an access token; a longer one is not ours, and not looked at."""
+
+
+class AccessClaims(Struct, frozen=True):
+    """What an access token says; times in seconds since 1970."""
+
+    aud: str
+    iss: str
+    tid: str
+    sub: str
+    appid: str
+    oid: str
+    roles: tuple[str, ...]
+    iat: int
+    nbf: int
+    exp: int
+    ver: str = "2.0"
+
+
+class _Head(Struct, frozen=True):
+    kid: str
+    alg: str = "HS256"
+    typ: str = "JWT"
+
+
+def issue(key: SigningKey, token: Token, tenant: str, issuer: str, audience: str, now: int) -> str:
+    """An access token for a client that has shown the secret of `token`."""
+    claims = AccessClaims(
+        audience, issuer, tenant, token.id, token.id, token.id, (token.role.value,), now, now, now + LASTS
+    )
+    said = f"{_encoded(_Head(key.id))}.{_encoded(claims)}"
+    return f"{said}.{_signature(key, token, said)}"
+
+
+def token_behind(text: str, ring: KeyRing, tokens: Mapping[str, Token], now: int) -> Token | None:
+    """The token that an access token stands for; None if it is not ours, or it, its key or the token has ended.
+
+    One from the future was made while our clock was wrong: it would last longer than it should.
+    """
+    if len(text) > LONGEST_TOKEN:
+        return None
+    said, _, signature = text.rpartition(".")
+    head, _, body = said.partition(".")
+    try:
+        key = ring.find(msgspec.json.decode(_decoded(head), type=_Head).kid)
+        claims = msgspec.json.decode(_decoded(body), type=AccessClaims)
+        token = tokens.get(claims.sub)
+        if key is None or token is None or not hmac.compare_digest(_signature(key, token, said), signature):
+            return None
+        return token if claims.nbf - SLACK <= now < claims.exp else None
+    except (msgspec.MsgspecError, ValueError, TypeError):
+        return None
+
+
+def _encoded(value: Struct) -> str:
+    return _base64(msgspec.json.encode(value))
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _signature(key: SigningKey, token: Token, said: str) -> str:
+    return _base64(hmac.digest(key.secret, f"{token.digest}.{said}".encode(), hashlib.sha256))
+
+
 TENANT = "d0e07a00-0000-4000-8000-000000000000"
 """The tenant of every fleet. Signing in works with any other too: there is only one."""
 LONGEST_AUDIENCE = 400
 """Letters of a tenant or a scope."""
-
-
-def base_of(request: Request) -> str:
-    """Where this client reaches us; every link in an answer begins with it."""
-    return f"{request.url.scheme}://{request.url.netloc}"
 
 
 def seconds_since_1970() -> int:
@@ -111,12 +183,12 @@ class SignIn(AzureResource):
             "gallery": base,
             "suffixes": {},
         }
-        return shown(cloud)
+        return json_response(cloud)
 
     async def discovery(self, request: Request) -> Response:
         """That this is where to sign in."""
         host = request.url.netloc
-        return shown(
+        return json_response(
             {
                 "tenant_discovery_endpoint": f"{base_of(request)}/{TENANT}/v2.0/.well-known/openid-configuration",
                 "api-version": "1.1",
@@ -127,7 +199,7 @@ class SignIn(AzureResource):
     async def openid(self, request: Request) -> Response:
         """Where the identity library gets tokens."""
         tenant, base = request.path_params["tenant"], base_of(request)
-        return shown(
+        return json_response(
             {
                 "issuer": f"{base}/{tenant}/v2.0",
                 "authorization_endpoint": f"{base}/{tenant}/oauth2/v2.0/authorize",
@@ -141,7 +213,7 @@ class SignIn(AzureResource):
 
     async def token(self, request: Request) -> Response:
         """An access token for a client secret, which is one of our tokens."""
-        form = await sent(request)
+        form = await body_bytes(request)
         try:
             # Of two values the first counts, as at most servers.
             asked = dict(reversed(form_fields(form, request.state.bounds.fields)))
@@ -157,42 +229,42 @@ class SignIn(AzureResource):
         if max(len(tenant), len(audience)) > LONGEST_AUDIENCE:  # both stand in the token, which each request brings
             return _refused(400, "invalid_scope", f"The tenant or the scope has more than {LONGEST_AUDIENCE} letters.")
         now = seconds_since_1970()
-        access = issued(self._keys.ring.signing(now), token, tenant, f"{base}/{tenant}/v2.0", audience, now)
+        access = issue(self._keys.ring.signing(now), token, tenant, f"{base}/{tenant}/v2.0", audience, now)
         body = {"token_type": "Bearer", "expires_in": LASTS, "ext_expires_in": LASTS, "access_token": access}
-        return shown(body, headers={"Cache-Control": "no-store"})
+        return json_response(body, headers={"Cache-Control": "no-store"})
 
     async def subscriptions(self, _: Request) -> Response:
         """All subscriptions, which is one."""
-        return shown(Listed((self._subscription(),)))
+        return json_response(Listed((self._subscription(),)))
 
     async def subscription(self, _: Request) -> Response:
         """The one that there is."""
-        return shown(self._subscription())
+        return json_response(self._subscription())
 
     async def tenants(self, _: Request) -> Response:
         """All tenants, which is one."""
         tenant = {"id": f"/tenants/{TENANT}", "tenantId": TENANT, "displayName": "duenotice", "tenantCategory": "Home"}
-        return shown(Listed((tenant,)))
+        return json_response(Listed((tenant,)))
 
     async def groups(self, _: Request) -> Response:
         """All resource groups, which is one."""
-        return shown(Listed((self._resource_group(),)))
+        return json_response(Listed((self._resource_group(),)))
 
     async def group(self, _: Request) -> Response:
         """The one that there is."""
-        return shown(self._resource_group())
+        return json_response(self._resource_group())
 
     async def locations(self, _: Request) -> Response:
         """All locations, which is one."""
         location = self._site.location
         place = {"id": f"/subscriptions/{self._site.subscription_id}/locations/{location}", "name": location}
-        return shown(Listed(({**place, "displayName": location, "regionalDisplayName": location},)))
+        return json_response(Listed(({**place, "displayName": location, "regionalDisplayName": location},)))
 
     async def provider(self, request: Request) -> Response:
         """Clients that register providers by themselves find all of them registered."""
         name = request.path_params["provider"]
         place = f"/subscriptions/{self._site.subscription_id}/providers/{name}"
-        return shown({"id": place, "namespace": name, "registrationState": "Registered", "resourceTypes": []})
+        return json_response({"id": place, "namespace": name, "registrationState": "Registered", "resourceTypes": []})
 
     def _subscription(self) -> dict[str, object]:
         subscription = self._site.subscription_id
@@ -219,4 +291,4 @@ class SignIn(AzureResource):
 
 def _refused(status: int, error: str, said: str) -> Response:
     """A refusal as OAuth has it."""
-    return shown({"error": error, "error_description": said, "error_codes": [], "timestamp": ""}, status)
+    return json_response({"error": error, "error_description": said, "error_codes": [], "timestamp": ""}, status)

@@ -31,9 +31,9 @@ from duenotice.bootstrap.ports import (
 from duenotice.bootstrap.process import Heartbeat, clock_of
 from duenotice.bootstrap.workers import Workers, attach_reuseport_bpf, check_workers, count_of
 from duenotice.clock import Clock, micros
-from duenotice.console import door
+from duenotice.console import session
 from duenotice.console.app import Console
-from duenotice.console.sessions import Sessions
+from duenotice.console.session import Sessions
 from duenotice.domain.commands import ApplyFleet, CreateToken, MarkClock
 from duenotice.domain.event import EventType
 from duenotice.domain.fleet import Declaration, Vm
@@ -373,7 +373,7 @@ class Service:
         self.operator_app, paths = self._api.app(), {call.path for call in self._api.calls}
         sessions = Sessions(self.engine) if nodes is None else Sessions(self.engine, nodes.have_caught_up)
         self._console = Console(self.operator_app, asked_with, sessions, lambda: self.metadata_address)
-        people = Side(self._console.app(), lambda request: sessions.token_of(door.secret_of(request)))
+        people = Side(self._console.app(), lambda request: sessions.token_of(session.secret_of(request)))
         front = Front(Side(self.operator_app, self._api.gate.token_of), people, paths)
         self._operator = OperatorServer(operator_server.config(front, None if self._tls is None else self._tls.context))
         self._operator_task = asyncio.create_task(self._operator.serve(sockets=[listening]), name="operator-api")

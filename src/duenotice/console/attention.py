@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from duenotice.console.words import some, some_of, thousands
+from duenotice.console.formats import some, some_of, thousands
 from duenotice.wire import operator as w
 
 OVER = ("done", "failed", "cancelled")
@@ -12,7 +12,7 @@ MOST_VMS = 20
 """VMs that one line names."""
 
 
-class Need(NamedTuple):
+class AttentionItem(NamedTuple):
     """One thing that needs a person, and since when if that is known; `kind` is bad or warn."""
 
     key: str
@@ -23,10 +23,10 @@ class Need(NamedTuple):
     since: datetime | None = None
 
 
-def alarms(seen: w.Attention) -> list[Need]:
+def attention_items(seen: w.Attention) -> list[AttentionItem]:
     """All of them, what has failed first."""
-    found = [*_plans(seen), *_events(seen), *_hosts(seen), *_silent(seen)]
-    return sorted(found, key=lambda alarm: alarm.kind != "bad")
+    found = [*_plans(seen), *_events(seen), *_hosts(seen), *_without_notice(seen)]
+    return sorted(found, key=lambda item: item.kind != "bad")
 
 
 def open_plans(seen: w.Attention | None) -> list[w.PlanGlance]:
@@ -56,19 +56,21 @@ def count(number: int, what: str) -> str:
     return f"{thousands(number)} {what}{'' if number == 1 else 's'}"
 
 
-def _plans(seen: w.Attention) -> Iterator[Need]:
+def _plans(seen: w.Attention) -> Iterator[AttentionItem]:
     for plan in seen.plans:
         href, left = f"/maintenances/{plan.id}", plan.progress["waiting"]
         if plan.status == "failed":
             failed = f"{plan.progress['failed']} of {count(plan.steps, 'step')} failed"
             not_run = f", {left} did not run" if left else ""
-            yield Need(f"plan-{plan.id}", "bad", f"Maintenance failed: {title_of(plan)}", f"{failed}{not_run}.", href)
+            yield AttentionItem(
+                f"plan-{plan.id}", "bad", f"Maintenance failed: {title_of(plan)}", f"{failed}{not_run}.", href
+            )
         elif plan.status == "paused":
             waits = f"{count(left, 'step')} wait{'s' if left == 1 else ''} until somebody resumes it."
-            yield Need(f"plan-{plan.id}", "warn", f"Maintenance is paused: {title_of(plan)}", waits, href)
+            yield AttentionItem(f"plan-{plan.id}", "warn", f"Maintenance is paused: {title_of(plan)}", waits, href)
 
 
-def _events(seen: w.Attention) -> Iterator[Need]:
+def _events(seen: w.Attention) -> Iterator[AttentionItem]:
     """A line for what failed alike: its VMs, why, and since when."""
     alike: dict[tuple[str, str], list[w.FailedEvent]] = {}
     for failure in seen.failures:
@@ -77,12 +79,14 @@ def _events(seen: w.Attention) -> Iterator[Need]:
         first, vms = failures[0], [name for failure in failures for name in failure.resources]
         says = f"{kind} of {some_of(vms, sum(failure.vms for failure in failures), MOST_VMS)} failed"
         href = f"/events/{first.id}" if len(failures) == 1 else "/events?state=failed"
-        yield Need(f"event-{first.id}", "bad", says, reason, href, min(failure.ended_at for failure in failures))
+        yield AttentionItem(
+            f"event-{first.id}", "bad", says, reason, href, min(failure.ended_at for failure in failures)
+        )
     if more := seen.failed_events - len(seen.failures):
-        yield Need("events", "bad", f"{count(more, 'more event')} failed", "", "/events?state=failed")
+        yield AttentionItem("events", "bad", f"{count(more, 'more event')} failed", "", "/events?state=failed")
 
 
-def _hosts(seen: w.Attention) -> Iterator[Need]:
+def _hosts(seen: w.Attention) -> Iterator[AttentionItem]:
     ill = sum(number for condition, number in seen.hosts.items() if condition != "healthy")
     for condition, kind, one, many in (
         ("failed", "bad", "has failed", "have failed"),
@@ -92,20 +96,22 @@ def _hosts(seen: w.Attention) -> Iterator[Need]:
         number = seen.hosts.get(condition, 0)
         if number == 1 == ill:
             name = seen.ill_hosts[0]
-            yield Need(f"hosts-{condition}", kind, f"Host {name} {one}", "", f"/hosts/{name}")
+            yield AttentionItem(f"hosts-{condition}", kind, f"Host {name} {one}", "", f"/hosts/{name}")
         elif number:
             says = f"{count(number, 'host')} {one if number == 1 else many}"
-            yield Need(f"hosts-{condition}", kind, says, some(seen.ill_hosts), "/hosts")
+            yield AttentionItem(f"hosts-{condition}", kind, says, some(seen.ill_hosts), "/hosts")
 
 
-def _silent(seen: w.Attention) -> Iterator[Need]:
+def _without_notice(seen: w.Attention) -> Iterator[AttentionItem]:
     if seen.silent:
         says = f"{thousands(seen.silent)} of {count(seen.vms, 'VM')} would get no notice"
-        yield Need("silent", "warn", says, "Nobody there has asked for events in the last 24 hours.", "/?listens=false")
+        yield AttentionItem(
+            "silent", "warn", says, "Nobody there has asked for events in the last 24 hours.", "/?listens=false"
+        )
 
 
 FILTERS: dict[str, Callable[..., object]] = {
-    "alarms": alarms,
+    "attention_items": attention_items,
     "plan_title": title_of,
     "place": place,
     "places": places,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from duenotice.console.words import natural
+from duenotice.console.formats import natural
 from duenotice.wire import operator as w
 
 BUSY = w.STATES[:-1]
@@ -72,7 +72,7 @@ class Section(NamedTuple):
     silent: int = 0
 
 
-def by_vm(events: Iterable[w.Event]) -> dict[str, list[w.Event]]:
+def events_by_vm(events: Iterable[w.Event]) -> dict[str, list[w.Event]]:
     """The live events of each VM that is hit."""
     found: dict[str, list[w.Event]] = {}
     for event in events:
@@ -103,7 +103,7 @@ def is_named(sections: Iterable[Section]) -> bool:
     return sum(len(column.cells) for section in sections for column in section.columns) <= MOST_NAMED
 
 
-def gone(name: str) -> Cell:
+def gone_cell(name: str) -> Cell:
     """A VM that was there."""
     return Cell(name, GONE, f"{name}: {WORDS[GONE]}")
 
@@ -144,7 +144,7 @@ class Board(NamedTuple):
         for life in self.lost:
             label = _label(life.update_domain, None) if life.update_domain is not None else GONE
             place = section_of_scope(life.scope), label
-            found.setdefault(place, []).extend(gone(name) for name in life.resources)
+            found.setdefault(place, []).extend(gone_cell(name) for name in life.resources)
         return found
 
     def _section(self, group: w.GroupStates, cells: Mapping[tuple[str, str], list[Cell]], many: bool) -> Section:

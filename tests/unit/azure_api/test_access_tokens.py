@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
-from duenotice.azure_api.access_tokens import issued, token_behind
+from duenotice.azure_api.sign_in import issue, token_behind
 from duenotice.azure_api.signing_keys import LASTS, SLACK, KeyRing, SigningKey
 from duenotice.domain.token import Role, Token
 
@@ -14,7 +14,7 @@ ANN = Token("A1B2", "ann", Role.OPERATOR, "a" * 64, datetime(2026, 1, 1, tzinfo=
 BOB = structs.replace(ANN, id="C3D4", name="bob", digest="b" * 64)
 KEY, OTHER = SigningKey("k1", b"k" * 32, NOW), SigningKey("k2", b"l" * 32, NOW)
 RING = KeyRing((KEY,))
-GIVEN = issued(KEY, ANN, "tenant", "issuer", "audience", NOW)
+GIVEN = issue(KEY, ANN, "tenant", "issuer", "audience", NOW)
 
 
 def test_it_stands_for_the_token_that_was_shown() -> None:
@@ -58,8 +58,8 @@ def _parts(changed: int, text: str) -> str:
         "a.b.c",
         "é.é.é",
         GIVEN[:-2],
-        _parts(0, issued(OTHER, BOB, "tenant", "issuer", "audience", NOW).split(".")[0]),
-        _parts(1, issued(KEY, ANN, "tenant", "issuer", "audience", NOW + 9).split(".")[1]),
+        _parts(0, issue(OTHER, BOB, "tenant", "issuer", "audience", NOW).split(".")[0]),
+        _parts(1, issue(KEY, ANN, "tenant", "issuer", "audience", NOW + 9).split(".")[1]),
         _parts(0, "eyJhbGciOiJub25lIn0"),
         _parts(2, ""),
         "a" * 1_000_000,

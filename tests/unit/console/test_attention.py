@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from duenotice.console.attention import alarms, open_plans, place
+from duenotice.console.attention import attention_items, open_plans, place
 from duenotice.wire import operator as w
 from tests.support.answers import NOW
 
@@ -44,7 +44,7 @@ def seen(**more: object) -> w.Attention:
     ],
 )  # fmt: skip
 def test_each_thing_is_a_sentence_and_what_failed_comes_first(more: dict[str, object], says: list[str]) -> None:
-    assert [need.says for need in alarms(seen(**more))] == says
+    assert [need.says for need in attention_items(seen(**more))] == says
 
 
 def test_the_red_box_says_which_vms_why_and_since_when() -> None:
@@ -54,7 +54,7 @@ def test_the_red_box_says_which_vms_why_and_since_when() -> None:
         a_failure("2", "web-0", "No disk."),
         a_failure("3", "db-1", minutes=9),
     )
-    alike, other = alarms(seen(failed_events=3, failures=failures))
+    alike, other = attention_items(seen(failed_events=3, failures=failures))
     assert (alike.says, alike.more, alike.since) == (
         "Reboot of db-0, db-1 failed",
         "No power.",

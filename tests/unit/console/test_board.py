@@ -120,4 +120,4 @@ def test_what_was_taken_away_is_drawn_where_it_was() -> None:
 
 def test_events_are_found_by_the_vms_they_hit() -> None:
     both, one = event("a", "b"), event("b")
-    assert board.by_vm([both, one]) == {"a": [both], "b": [both, one]}
+    assert board.events_by_vm([both, one]) == {"a": [both], "b": [both, one]}

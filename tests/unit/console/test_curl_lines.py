@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.console.curl_lines import curls, place
+from duenotice.console.events import curls, host_and_port
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from duenotice.console.curl_lines import curls, place
     ],
 )
 def test_the_address_is_where_the_service_listens(served: tuple[str, int], shown: str) -> None:
-    assert place(served) == shown
+    assert host_and_port(served) == shown
 
 
 def test_on_the_loopback_a_vm_is_its_address() -> None:

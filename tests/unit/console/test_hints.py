@@ -7,7 +7,7 @@ import pytest
 from duenotice.cli.hints import COMMANDS
 from duenotice.client.operator.answer import problem_in
 from duenotice.console.app import MENU, NAVIGATION
-from duenotice.console.hints import PAGES, with_pages
+from duenotice.console.visit import PAGE_OF_LIST, with_page_hint
 from duenotice.errors import DuenoticeError, LookAt, NotFound
 from duenotice.http.http1 import Response
 from duenotice.operator_api.answers import problem
@@ -44,5 +44,5 @@ def test_the_command_line_can_show_every_list_that_a_hint_may_name(listing: Look
 
 
 def test_the_console_names_pages_that_it_has() -> None:
-    assert set(PAGES.values()) <= {f"The page {name}" for _, name in (*NAVIGATION, *MENU)}
-    assert with_pages(NotFound("There is none.", look_at=LookAt.HOSTS)).hint == "The page Hosts lists them."
+    assert set(PAGE_OF_LIST.values()) <= {f"The page {name}" for _, name in (*NAVIGATION, *MENU)}
+    assert with_page_hint(NotFound("There is none.", look_at=LookAt.HOSTS)).hint == "The page Hosts lists them."

@@ -7,11 +7,10 @@ import pytest
 
 from duenotice.client.operator.errors import Denied
 from duenotice.console.board import MOST_NAMED, BoardColumn, Cell, Section, is_named
-from duenotice.console.event_list import piles
-from duenotice.console.shown_rows import ShownRows, whole_page
-from duenotice.console.together import Outcomes, together
-from duenotice.console.vm_table import said_of, turned, views
-from duenotice.console.words import address
+from duenotice.console.events import grouped
+from duenotice.console.fleet import bulk_message, sort_link, view_links
+from duenotice.console.formats import address
+from duenotice.console.visit import BulkResult, ShownRows, bulk_action, whole_page
 from duenotice.errors import Refused
 from duenotice.wire.operator import Raised, VmQuery, VmRow, VmTable
 
@@ -32,17 +31,17 @@ def test_an_address_keeps_what_is_given_and_leaves_out_what_is_empty() -> None:
 
 def test_the_two_views_of_vms_lead_to_each_other_with_the_same_filters() -> None:
     """Cells know no order."""
-    where = views("/", {"q": "web", "sort": "-name", "state": "fine"}, "table")
+    where = view_links("/", {"q": "web", "sort": "-name", "state": "fine"}, "table")
     assert where == {"view": "table", "cells_at": "/?q=web&state=fine", "table_at": "/?q=web&state=fine&view=table"}
 
 
 def test_a_click_sorts_by_a_column_and_another_turns_it() -> None:
-    assert [turned(VmQuery(sort=sort), "host") for sort in ("", "host", "-host")] == ["host", "-host", "host"]
-    assert turned(VmQuery(), "name") == "-name"
+    assert [sort_link(VmQuery(sort=sort), "host") for sort in ("", "host", "-host")] == ["host", "-host", "host"]
+    assert sort_link(VmQuery(), "name") == "-name"
 
 
 def test_without_a_pile_there_is_no_title() -> None:
-    assert piles((), "host") == []
+    assert grouped((), "host") == []
 
 
 def test_each_is_done_and_each_refusal_keeps_its_reason() -> None:
@@ -53,7 +52,7 @@ def test_each_is_done_and_each_refusal_keeps_its_reason() -> None:
             raise Refused(f"{row} is over.", hint="Look.")
         return row
 
-    outcomes = asyncio.run(together(["a", "b", "c", "d"], do))
+    outcomes = asyncio.run(bulk_action(["a", "b", "c", "d"], do))
     assert (outcomes.done, outcomes.refused) == (2, (("b", "b is over. Look."), ("d", "d is over. Look.")))
     assert set(outcomes.answers) == {"a", "c"}
 
@@ -63,12 +62,12 @@ def test_who_may_not_do_it_is_refused_as_a_whole() -> None:
         raise Denied("Not allowed.")
 
     with pytest.raises(Denied):
-        asyncio.run(together(["a"], do))
+        asyncio.run(bulk_action(["a"], do))
 
 
 def test_vms_that_were_hit_without_notice_are_counted() -> None:
-    assert said_of(Outcomes(1, (), (object(),)), "asked to restart") == "1 VM asked to restart."
-    said = said_of(Outcomes(3, (), (Raised(()), Raised(()), object())), "asked to restart")
+    assert bulk_message(BulkResult(1, (), (object(),)), "asked to restart") == "1 VM asked to restart."
+    said = bulk_message(BulkResult(3, (), (Raised(()), Raised(()), object())), "asked to restart")
     assert said == "3 VMs asked to restart. 2 of them at once, without notice: nobody listens there."
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import duenotice.console
-from duenotice.console.words import at
+from duenotice.console.formats import at
 
 TEMPLATES = Path(duenotice.console.__file__).parent / "templates"
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from duenotice.cli.arguments import EVENT_TYPE, MAINTENANCE_TYPE
-from duenotice.console.maintenance_pages import TYPES
+from duenotice.console.maintenance import TYPES
 from duenotice.domain.event import MAINTENANCES, REMOVALS, Cause, Event, EventType, Source, description_of
 from duenotice.domain.rules.timing import MINIMUM_SECONDS
 from duenotice.host.steps import WALKS

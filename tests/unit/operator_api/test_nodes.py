@@ -12,7 +12,7 @@ from starlette.requests import Request
 from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.clock import MICROS, monotonic
-from duenotice.console.sessions import Sessions
+from duenotice.console.session import Sessions
 from duenotice.domain.commands import BeginSession, CreateToken, EnableScope, RevokeToken
 from duenotice.domain.token import Role, digest_of
 from duenotice.engine.members import Member

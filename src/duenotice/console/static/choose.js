@@ -1,11 +1,11 @@
-// Tables in which rows are chosen: one box for all of them, or for those of a pile, and how many are chosen.
+// Tables in which rows are chosen: one box for all of them, or for those of a group, and how many are chosen.
 const boxes = (place) => [...place.querySelectorAll('input[name="row"]')];
 const reach = (all) => (all.closest("thead") ? all.closest("table") : all.closest("tbody"));
 
 function count() {
   for (const all of document.querySelectorAll("input[data-all]")) {
     const rows = boxes(reach(all)), on = rows.filter((box) => box.checked).length;
-    all.hidden = !rows.length;
+    if (all.hidden === rows.length > 0) all.hidden = !rows.length; // writing it even unchanged would call the observer for ever
     all.checked = rows.length > 0 && on === rows.length;
     all.indeterminate = on > 0 && on < rows.length;
   }
