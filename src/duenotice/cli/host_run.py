@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duenotice.cli.output import say
+from duenotice.cli.output import print_text
 from duenotice.cli.serve import Beside, follower_welcome, run, welcome, with_settings
 from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, Resolved, resolve
@@ -100,11 +100,11 @@ def _show(hosts: "list[Hypervisor]", bridge: "Bridge", file: "Declaration | None
     vms = {vm.name: vm for vm in made.declaration.vms}
     for vm in vms.values():
         place = f"  {vm.group} UD {vm.update_domain}" if vm.group else f"  zone {vm.zone}" if vm.zone else ""
-        say(f"# {vm.name}  {vm.address}  on {vm.host}{place}")
+        print_text(f"# {vm.name}  {vm.address}  on {vm.host}{place}")
     for name, trouble in made.troubles.items():
-        say(f"# {name} cannot be told: {trouble}")
+        print_text(f"# {name} cannot be told: {trouble}")
     plugs = plugs_of(hosts[0].guests(bridge.name), vms, hosts[0].name)
-    say(rules(bridge.name, plugs, bridge.ports()).rstrip())
+    print_text(rules(bridge.name, plugs, bridge.ports()).rstrip())
 
 
 def _hosts(named: str) -> "list[Hypervisor]":

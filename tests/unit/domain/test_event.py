@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from duenotice.cli.arguments import EVENT_TYPE
+from duenotice.cli.options import EVENT_TYPE
 from duenotice.domain.event import Cause, Event, EventType, Source, description_of
 from duenotice.domain.rules.timing import MINIMUM_SECONDS
 from duenotice.host.steps import WALKS

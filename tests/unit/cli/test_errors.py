@@ -2,13 +2,12 @@
 
 import pytest
 
-from duenotice.cli.hints import COMMANDS
-from duenotice.cli.session import in_our_words
+from duenotice.cli.errors import LISTS, in_our_words
 from duenotice.client.operator.errors import NotReached, UnknownToken
 from duenotice.errors import DuenoticeError, LookAt, NotFound, Refused
 
 
-@pytest.mark.parametrize(("listing", "command"), COMMANDS.items())
+@pytest.mark.parametrize(("listing", "command"), LISTS.items())
 def test_a_list_in_a_hint_becomes_the_command_that_shows_it(listing: LookAt, command: str) -> None:
     told = in_our_words("t", NotFound("There is no such thing.", look_at=listing))
     assert (type(told), told.message, told.hint) == (NotFound, "There is no such thing.", listing.hint(command))

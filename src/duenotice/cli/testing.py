@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from duenotice.cli.errors import Failed
-from duenotice.cli.output import say, tell
+from duenotice.cli.output import print_note, print_text
 from duenotice.cli.serve import option_of
 from duenotice.errors import Misconfigured
 from duenotice.settings import QUIRKS, resolve, rows
@@ -26,7 +26,7 @@ Quirks = Mapping[str, float | bool | str]
 """Settings of `serve` that make the service behave oddly."""
 
 
-class JudgingOptions(TypedDict):
+class TestOptions(TypedDict):
     """What was asked of both commands; `quirks` are the settings of `serve` that were given."""
 
     names: Sequence[str]
@@ -100,7 +100,7 @@ _OPTIONS = (
 @click.option("--network", is_flag=True, help="Let the program reach other networks (needs slirp4netns).")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
-    program: Sequence[str], network: bool, output: str, reports: Sequence[str], **options: Unpack[JudgingOptions]
+    program: Sequence[str], network: bool, output: str, reports: Sequence[str], **options: Unpack[TestOptions]
 ) -> None:
     """Run a program where 169.254.169.254 is ours, lead it through maintenance, and say how it behaved.
 
@@ -113,7 +113,7 @@ def run(
     """
     from duenotice.testkit.judging import run as run_it
 
-    _end(run_it(program, _plan(options), network, tell), output, reports)
+    _end(run_it(program, _plan(options), network, print_note), output, reports)
 
 
 @click.command(epilog="Example: duenotice check --metadata-listen 127.0.0.1:16925")
@@ -126,7 +126,7 @@ def run(
     help="The address that the client asks.",
 )
 @click.option("--for", "span", metavar="SPAN", default="5m", help="The longest time for everything.  [default: 5m]")
-def check(listen: str, span: str, output: str, reports: Sequence[str], **options: Unpack[JudgingOptions]) -> None:
+def check(listen: str, span: str, output: str, reports: Sequence[str], **options: Unpack[TestOptions]) -> None:
     """Wait for a client that you start yourself, lead it through maintenance, and say how it behaved.
 
     Exit codes are those of `duenotice run`.
@@ -134,10 +134,10 @@ def check(listen: str, span: str, output: str, reports: Sequence[str], **options
     from duenotice.testkit.judging import check as check_it
     from duenotice.wire.spans import parse_duration
 
-    _end(check_it(listen, _plan(options), parse_duration(span), tell), output, reports)
+    _end(check_it(listen, _plan(options), parse_duration(span), print_note), output, reports)
 
 
-def _plan(asked: JudgingOptions) -> "Plan":
+def _plan(asked: TestOptions) -> "Plan":
     from duenotice.clock import parse_speed
     from duenotice.testkit.judging import Plan
     from duenotice.testkit.trials import BY_NAME, chosen
@@ -187,7 +187,7 @@ def _tempo(patience: float, notice: float, quirks: Quirks) -> "Tempo":
 
 
 def _scenario(name: str) -> "Scenario":
-    from duenotice.cli.scenario import find
+    from duenotice.cli.scenarios import find
 
     return find(name)
 
@@ -209,11 +209,11 @@ def _end(verdict: "Verdict", output: str, reports: Sequence[str]) -> None:
     from duenotice.testkit.verdicts.report import BY_SUFFIX, REPORTS
 
     if output == "table":
-        from duenotice.cli.verdict_views import show_verdict
+        from duenotice.cli.verdicts import show_verdict
 
         show_verdict(verdict)
     else:
-        say(REPORTS[output](verdict), nl=False)
+        print_text(REPORTS[output](verdict), nl=False)
     for report in map(Path, reports):
         _write(report, REPORTS[BY_SUFFIX.get(report.suffix, "json")](verdict))
     if not verdict.passes:

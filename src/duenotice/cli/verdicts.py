@@ -11,7 +11,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from duenotice.cli import tables
+from duenotice.cli import terminal
 from duenotice.cli.session import Session
 from duenotice.cli.views import VERDICTS
 from duenotice.escape import one_line
@@ -48,13 +48,13 @@ def show_scenario(scenario: Scenario) -> None:
         steps.add_row(Text(f"{number}", "dim"), _step(step.tell(), step.note))
     trap = [Text(f"trap: {scenario.trap}", "yellow")] * bool(scenario.trap)
     parts: list[RenderableType] = [_title(scenario), *trap, "", scenario.about, "", cast, "", steps]
-    tables.write(Group(*parts))
+    terminal.write(Group(*parts))
 
 
 @contextlib.contextmanager
 def shown(scenario: Scenario, output: str) -> Iterator[Show]:
     """What shows the progress; if the verdict is printed as data, only a terminal shows progress."""
-    console = tables.console(stderr=output != "table")
+    console = terminal.console(stderr=output != "table")
     if console.is_terminal:
         with Live(console=console, transient=True, refresh_per_second=10) as live:
             yield _Picture(scenario, console, live.update)
@@ -93,7 +93,7 @@ class _Picture:
             if self._console.is_terminal:
                 self._console.print(one)
             else:
-                tables.write(one)
+                terminal.write(one)
         self._console.file.flush()  # the reader of a pipe wants to see progress
 
     def _under_way(self, at: datetime, until: datetime | None) -> RenderableType:
@@ -156,7 +156,7 @@ def show_verdict(verdict: v.Verdict) -> None:
     parts: list[RenderableType] = [rules, "", _seen(verdict), *(Text(remark, "yellow") for remark in verdict.remarks)]
     if verdict.broken:
         parts += ["", *(_fix(finding) for finding in verdict.broken)]
-    tables.write(Group(*parts))
+    terminal.write(Group(*parts))
 
 
 def _finding_row(finding: v.Finding) -> tuple[Text, ...]:

@@ -1,4 +1,4 @@
-"""Tables for people on a terminal, drawn by rich; in a pipe they are plain lines, which need no rich (`cells`)."""
+"""Tables for people on a terminal, drawn by rich; in a pipe they are plain lines, which need no rich (`output`)."""
 
 import contextlib
 import sys
@@ -12,25 +12,30 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from duenotice.cli import cells
-from duenotice.cli.cells import Fields
-from duenotice.cli.output import TableColumn, TableView
+from duenotice.cli import views
+from duenotice.cli.output import (
+    Fields,
+    TableColumn,
+    TableView,
+    write_plain_detail,
+    write_plain_table,
+)
 from duenotice.escape import lines
 
 T = TypeVar("T")
 BAR = 16
-MANY = 1000
+MANY_ITEMS = 1000
 LONGEST_STATE = 9
 GAP = 2
 WRAPPED = 24
-"""Spare columns are left out before a column that may shrink gets narrower than this many cells."""
+"""Optional columns are left out before a column that may shrink gets narrower than this many cells."""
 WRAPS = ("list", "pairs", "gist", "prose")
 """Looks of columns that may shrink when a terminal is narrow."""
 LONGEST_LINE = 10_000
 """In a pipe no line is wrapped: a program reads it."""
 
 
-def bar(share: float, style: str, width: int = BAR) -> Text:
+def share_bar(share: float, style: str, width: int = BAR) -> Text:
     """A share from 0 to 1 as a bar."""
     full = round(share * width)
     return Text("━" * full, style) + Text("━" * (width - full), "bright_black")
@@ -65,19 +70,19 @@ def write(what: RenderableType) -> None:
 def write_table(items: list[Fields], view: TableView, now: datetime) -> None:
     """Print things. In a pipe, or when there are very many, they are plain lines of any length."""
     out = console()
-    if out.is_terminal and len(items) <= MANY:
-        out.print(Fitted(items, view, now))
+    if out.is_terminal and len(items) <= MANY_ITEMS:
+        out.print(AdaptiveTable(items, view, now))
         return
-    cells.write_table(items, view, now)
+    write_plain_table(items, view, now)
 
 
-def write_card(item: Fields, view: TableView, now: datetime) -> None:
+def write_detail(item: Fields, view: TableView, now: datetime) -> None:
     """Print one thing."""
     out = console()
     if out.is_terminal:
-        out.print(card(item, view, now))
+        out.print(detail(item, view, now))
         return
-    cells.write_card(item, view, now)
+    write_plain_detail(item, view, now)
 
 
 def counted(items: Iterable[T]) -> Iterator[T]:
@@ -85,26 +90,26 @@ def counted(items: Iterable[T]) -> Iterator[T]:
     out = console(stderr=True)
     with contextlib.ExitStack() as stack:
         for number, item in enumerate(items, start=1):
-            if number == MANY and out.is_terminal:
+            if number == MANY_ITEMS and out.is_terminal:
                 status = stack.enter_context(out.status(""))
-            if number % MANY == 0 and out.is_terminal:
+            if number % MANY_ITEMS == 0 and out.is_terminal:
                 status.update(f"{number:,} so far")
             yield item
 
 
-class Fitted:
-    """A table of things; if the terminal is too narrow, spare columns are left out, the last one first."""
+class AdaptiveTable:
+    """A table of things; if the terminal is too narrow, optional columns are left out, the last one first."""
 
     def __init__(self, items: list[Fields], view: TableView, now: datetime) -> None:
         self._items, self._view, self._now = items, view, now
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        columns = list(self._view.columns)
-        widths = {column: self._wanted(column) + GAP for column in columns}
+        kept = list(self._view.columns)
+        widths = {column: self._wanted(column) + GAP for column in kept}
         for column in reversed(self._view.columns):
-            if column.spare and sum(widths[each] for each in columns) - GAP > options.max_width:
-                columns.remove(column)
-        yield table(self._items, self._view._replace(columns=tuple(columns)), self._now)
+            if column.optional and sum(widths[each] for each in kept) - GAP > options.max_width:
+                kept.remove(column)
+        yield table(self._items, self._view._replace(columns=tuple(kept)), self._now)
 
     def _wanted(self, column: TableColumn) -> int:
         """How wide a column wants to be; one that may shrink wants no more than WRAPPED cells."""
@@ -124,7 +129,7 @@ def table(items: list[Fields], view: TableView, now: datetime) -> Table:
     return made
 
 
-def card(item: Fields, view: TableView, now: datetime) -> Table:
+def detail(item: Fields, view: TableView, now: datetime) -> Table:
     """One thing, a line for each of its columns."""
     made = Table.grid(padding=(0, 2, 0, 0))
     for column in view.columns + view.more:
@@ -134,11 +139,11 @@ def card(item: Fields, view: TableView, now: datetime) -> Table:
 
 def _cell(item: Fields, column: TableColumn, now: datetime) -> Text | str:
     """What stands in a cell; rich takes no text from outside for its markup."""
-    shown = cells.cell(item, column, now)
+    shown = views.cell(item, column, now)
     return Text(shown, getattr(shown, "style", "")) if isinstance(shown, str) else shown
 
 
 def state(value: object) -> Text:
     """A state in its colour."""
-    shown = cells.state(value)
+    shown = views.state(value)
     return Text(shown, shown.style)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from duenotice.backoff import Backoff
-from duenotice.cli.feed import LOOK_AGAIN, Events, FeedReader, ServiceClock, fold
+from duenotice.cli.live import LOOK_AGAIN, Events, FeedReader, ServiceClock, fold, line_of
 from duenotice.cli.session import connected
 from duenotice.client import OperatorClient
 from duenotice.client.operator import feed as module
@@ -176,3 +176,9 @@ def test_time_that_stands_still_is_looked_at_each_time() -> None:
     assert [bench.clock.now(), bench.clock.now()] == [NOON, NOON]
     bench.ahead = 900.0
     assert bench.clock.now() == at(12, 15)
+
+
+def test_the_line_of_an_event_that_has_started_shows_no_not_before() -> None:
+    """What it said before no longer counts."""
+    assert line_of(event(phase="started")).split()[3] == "-"
+    assert line_of(event()).split()[3] == "2026-01-01T12:15:00Z"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duenotice.cli.arguments import Noun
 from duenotice.cli.errors import Failed
+from duenotice.cli.options import Group
 from duenotice.cli.output import NEVER, WRITERS, write_one
-from duenotice.cli.session import OUTPUT, Session, connected, talks
+from duenotice.cli.session import OUTPUT, Session, connected, with_client
 from duenotice.cli.views import SCENARIOS
 from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
@@ -25,7 +25,7 @@ _FREE_PORT = "127.0.0.1:0"
 _PATIENCE = 30.0
 
 
-@click.group(cls=Noun)
+@click.group(cls=Group)
 def scenario() -> None:
     """List, show and play scenarios."""
 
@@ -40,7 +40,7 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @OUTPUT
 def list_scenarios(output: str) -> None:
     """List the scenarios that come with duenotice."""
-    from duenotice.cli.verdict_views import scenario_json
+    from duenotice.cli.verdicts import scenario_json
     from duenotice.scenarios.library import names, shipped
 
     WRITERS[output]([scenario_json(shipped(name)) for name in names()], SCENARIOS, lambda: NEVER)
@@ -51,7 +51,7 @@ def list_scenarios(output: str) -> None:
 @OUTPUT
 def show(name: str, output: str) -> None:
     """Show what a scenario will do, step by step."""
-    from duenotice.cli.verdict_views import scenario_json, show_scenario
+    from duenotice.cli.verdicts import scenario_json, show_scenario
 
     found = find(name)
     if output == "table":
@@ -77,7 +77,7 @@ def show(name: str, output: str) -> None:
     help="Use a service of its own with this clock; manual takes no time.",
 )
 @click.option("--clean", is_flag=True, help="If it does not pass, cancel its events that have not started.")
-@talks
+@with_client
 def play(
     session: Session, names: Sequence[str], everything: bool, told: Sequence[str], clock: str | None, clean: bool
 ) -> None:
@@ -88,7 +88,7 @@ def play(
     if clock is not None:  # first: who lacks its extra and that of the views is told of the one that has both
         import_module("duenotice.testkit.emulator")
 
-    from duenotice.cli.verdict_views import show_verdicts
+    from duenotice.cli.verdicts import show_verdicts
     from duenotice.scenarios.library import names as shipped_names
 
     if not names and not everything:
@@ -126,7 +126,7 @@ def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str
 
 
 def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "PlayVerdict":
-    from duenotice.cli.verdict_views import shown
+    from duenotice.cli.verdicts import shown
     from duenotice.scenarios.player import play as played
     from duenotice.scenarios.progress import PlayVerdict
 

@@ -1,32 +1,59 @@
-"""What is written on the command line: nouns with verbs below them, and values that are checked first."""
+"""What is written on the command line: groups of commands, shared options, and values that are checked first."""
 
+import importlib
 import inspect
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, NamedTuple
 
 import click
 
 from duenotice.toml import nearest
 
-SAME = {"preempt": "evict", "reboot": "restart", "terminate": "delete"}
+SYNONYMS = {"preempt": "evict", "reboot": "restart", "terminate": "delete"}
 """The words of VMs, and those of people for the same."""
 
 
-class Noun(click.Group):
-    """A group of verbs."""
+class CommandPlace(NamedTuple):
+    """Where a command is defined, as `module:name`, and the first sentence of its help."""
+
+    where: str
+    help: str
+
+
+class Group(click.Group):
+    """A group of commands; those in `lazy` are imported only when they are called, so that `--help` stays quick."""
+
+    def __init__(self, *arguments: Any, lazy: Mapping[str, CommandPlace] | None = None, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.lazy = lazy or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """By name; a group that has only lazy ones keeps the order of their table."""
+        return sorted([*self.commands, *self.lazy]) if self.commands else list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = self.lazy[cmd_name].where.partition(":")
+        found = getattr(importlib.import_module(f"duenotice.cli.{module}"), name)
+        assert isinstance(found, click.Command)
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each verb with the whole first sentence of its help, on two lines if needed."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        """Each command with the whole first sentence of its help, on two lines if needed."""
+        told = {name: place.help for name, place in self.lazy.items()}
+        told |= {name: first_sentence(command.help or "") for name, command in self.commands.items()}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, first_sentence(verb.help or "")) for name, verb in found if verb is not None])
+            formatter.write_dl([(name, told[name]) for name in self.list_commands(ctx)])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first word means; `vms` is `vm`, `event` is `events`, and `preempt` is `evict`."""
         known, word = self.list_commands(ctx), args[0]
-        if word not in known and SAME.get(word) in known:
-            args = [SAME[word], *args[1:]]
+        if word not in known and SYNONYMS.get(word) in known:
+            args = [SYNONYMS[word], *args[1:]]
         elif word not in known and (other := next((name for name in known if name in (f"{word}s", word[:-1])), "")):
             args = [other, *args[1:]]
         if args[0] not in known and not word.startswith("-"):
@@ -47,7 +74,7 @@ class _Choice(click.Choice[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The one that is meant."""
-        meant = next((word for word, said in SAME.items() if said == str(value).lower()), value)
+        meant = next((word for word, said in SYNONYMS.items() if said == str(value).lower()), value)
         return super().convert(meant if meant in map(str.lower, self.choices) else value, param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:

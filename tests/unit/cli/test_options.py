@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from duenotice.cli import arguments
+from duenotice.cli import options
 from duenotice.cli.main import duenotice
 from duenotice.wire import operator as words
 
@@ -42,10 +42,10 @@ def test_the_words_offered_are_those_of_the_contract(path: tuple[str, ...], know
 @pytest.mark.parametrize(
     ("kind", "text", "said"),
     [
-        (arguments.SPAN, "soon", "soon"),
-        (arguments.NAME, " ", "it is empty"),
-        (arguments.MOMENT, "tomorrow", "write it like 2026-01-01T12:00:00Z"),
-        (arguments.EVENT_TYPE, "Rebot", "Did you mean 'Reboot'?"),
+        (options.SPAN, "soon", "soon"),
+        (options.NAME, " ", "it is empty"),
+        (options.MOMENT, "tomorrow", "write it like 2026-01-01T12:00:00Z"),
+        (options.EVENT_TYPE, "Rebot", "Did you mean 'Reboot'?"),
     ],
 )
 def test_a_wrong_value_is_told(kind: click.ParamType[str], text: str, said: str) -> None:
