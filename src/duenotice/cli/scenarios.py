@@ -18,7 +18,7 @@ from duenotice.errors import Malformed, Misconfigured, Refused, reason
 
 if TYPE_CHECKING:
     from duenotice.client import OperatorClient
-    from duenotice.scenarios.progress import PlayVerdict
+    from duenotice.scenarios.player import PlayVerdict
     from duenotice.scenarios.scenario import Scenario
 
 _FREE_PORT = "127.0.0.1:0"
@@ -31,9 +31,9 @@ def scenario() -> None:
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from duenotice.scenarios.library import names
+    from duenotice.scenarios.scenario import shipped_names
 
-    return [name for name in names() if name.startswith(incomplete)]
+    return [name for name in shipped_names() if name.startswith(incomplete)]
 
 
 @scenario.command("list", epilog="Example: duenotice scenario list")
@@ -41,9 +41,9 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 def list_scenarios(output: str) -> None:
     """List the scenarios that come with duenotice."""
     from duenotice.cli.verdicts import scenario_json
-    from duenotice.scenarios.library import names, shipped
+    from duenotice.scenarios.scenario import shipped_names, shipped_scenario
 
-    WRITERS[output]([scenario_json(shipped(name)) for name in names()], SCENARIOS, lambda: NEVER)
+    WRITERS[output]([scenario_json(shipped_scenario(name)) for name in shipped_names()], SCENARIOS, lambda: NEVER)
 
 
 @scenario.command("show", epilog="Example: duenotice scenario show rolling-maintenance")
@@ -89,7 +89,7 @@ def play(
         import_module("duenotice.testkit.emulator")
 
     from duenotice.cli.verdicts import show_verdicts
-    from duenotice.scenarios.library import names as shipped_names
+    from duenotice.scenarios.scenario import shipped_names
 
     if not names and not everything:
         raise click.UsageError("Name a scenario, or play --all; 'duenotice scenario list' lists them.")
@@ -102,11 +102,10 @@ def play(
 
 def find(name: str) -> "Scenario":
     """A shipped scenario by name, or the one in a file."""
-    from duenotice.scenarios.library import shipped
-    from duenotice.scenarios.scenario import read_scenario
+    from duenotice.scenarios.scenario import read_scenario, shipped_scenario
 
     if not name.endswith(".toml") and "/" not in name:
-        return shipped(name)
+        return shipped_scenario(name)
     try:
         return read_scenario(Path(name).read_text(), name)
     except (OSError, ValueError) as error:
@@ -127,8 +126,8 @@ def _told(told: Sequence[str], scenarios: Sequence["Scenario"]) -> dict[str, str
 
 def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str | None, clean: bool) -> "PlayVerdict":
     from duenotice.cli.verdicts import shown
+    from duenotice.scenarios.player import PlayVerdict
     from duenotice.scenarios.player import play as played
-    from duenotice.scenarios.progress import PlayVerdict
 
     told = {role.name: roles[role.name] for role in one.cast if role.name in roles}
     world = contextlib.nullcontext(session.client) if clock is None else _own_service(clock)
@@ -143,12 +142,12 @@ def _play(session: Session, one: "Scenario", roles: dict[str, str], clock: str |
 def _own_service(clock: str) -> Iterator["OperatorClient"]:
     """A service in this process with all VMs and hosts that our scenarios need, on free ports and without a log."""
     from duenotice.bootstrap.logs import configure
-    from duenotice.scenarios.library import fleet
+    from duenotice.scenarios.scenario import shipped_fleet
     from duenotice.testkit.emulator import Emulator
 
     configure("none")
     with (
-        Emulator(fleet=str(fleet()), clock=clock, operator_listen=_FREE_PORT) as emulator,
+        Emulator(fleet=str(shipped_fleet()), clock=clock, operator_listen=_FREE_PORT) as emulator,
         connected(emulator.operator_url, emulator.service.token, _PATIENCE) as client,
     ):
         yield client
@@ -156,15 +155,17 @@ def _own_service(clock: str) -> Iterator["OperatorClient"]:
 
 def _end(verdicts: Sequence["PlayVerdict"]) -> None:
     """The exit code: a failed scenario counts before a refused one."""
-    from duenotice.scenarios.progress import FAILED, PASSED
+    from duenotice.scenarios.player import FAILED, PASSED
 
     missed = [verdict for verdict in verdicts if verdict.outcome != PASSED]
     if not missed:
         return
     kind = Failed if any(verdict.outcome == FAILED for verdict in missed) else Refused
     if len(verdicts) > 1:
-        names = ", ".join(verdict.name for verdict in missed)
-        raise kind(f"{len(missed)} of {len(verdicts)} scenarios did not pass: {names}.", hint="Play one to see why.")
+        shipped_names = ", ".join(verdict.name for verdict in missed)
+        raise kind(
+            f"{len(missed)} of {len(verdicts)} scenarios did not pass: {shipped_names}.", hint="Play one to see why."
+        )
     (verdict,) = missed
     left = f"Still there: {', '.join(verdict.left)}; --clean would cancel what has not started." * bool(verdict.left)
     raise kind(f"{verdict.name}: {verdict.problem}", hint=" ".join(filter(None, (verdict.hint, left))))

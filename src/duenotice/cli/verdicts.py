@@ -15,8 +15,8 @@ from duenotice.cli import terminal
 from duenotice.cli.session import Session
 from duenotice.cli.views import VERDICTS
 from duenotice.escape import one_line
-from duenotice.scenarios import progress as p
-from duenotice.scenarios.roles import needs_of
+from duenotice.scenarios import player as p
+from duenotice.scenarios.kinds import needs_of
 from duenotice.scenarios.scenario import Scenario
 from duenotice.testkit.verdicts import verdict as v
 from duenotice.testkit.verdicts.report import worth_a_line

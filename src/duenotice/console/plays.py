@@ -11,7 +11,7 @@ from duenotice.client.operator.in_process import App
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.console.hints import with_pages
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
-from duenotice.scenarios import progress as p
+from duenotice.scenarios import player as p
 from duenotice.scenarios.player import play
 from duenotice.scenarios.scenario import Scenario
 

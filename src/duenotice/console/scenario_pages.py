@@ -8,9 +8,8 @@ from duenotice.client.operator.errors import Denied
 from duenotice.console.pages import PageRoute, Visit, form_of, go
 from duenotice.console.plays import Play, Plays
 from duenotice.errors import Conflict, DuenoticeError
-from duenotice.scenarios.library import names, shipped
-from duenotice.scenarios.roles import needs_of
-from duenotice.scenarios.scenario import Scenario
+from duenotice.scenarios.kinds import needs_of
+from duenotice.scenarios.scenario import Scenario, shipped_names, shipped_scenario
 
 LOOK_MILLISECONDS = 400
 """How often a page looks how far a play has come: it is not in the journal, so there is no live feed for it."""
@@ -44,7 +43,7 @@ class ScenarioPages:
 
     async def scenario(self, visit: Visit) -> Response:
         """One scenario: what it is about, its cast and its steps."""
-        found = shipped(visit.name("name"))
+        found = shipped_scenario(visit.name("name"))
         return visit.page(
             "scenario.html",
             found.title,
@@ -55,7 +54,7 @@ class ScenarioPages:
 
     async def begin(self, visit: Visit) -> Response:
         """Play it with the cast of the form."""
-        found, form = shipped(visit.name("name")), await form_of(visit.request)
+        found, form = shipped_scenario(visit.name("name")), await form_of(visit.request)
         if visit.clock.speed == 1:
             raise Conflict("The clock is real.", hint="Scenarios are played on demo and test services: --clock 60x.")
         if not may_play(visit):
@@ -93,4 +92,4 @@ def may_play(visit: Visit) -> bool:
 
 @cache
 def _all() -> list[Scenario]:
-    return [shipped(name) for name in names()]
+    return [shipped_scenario(name) for name in shipped_names()]

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duenotice.scenarios.sights import Expectation, look, next_moment
+from duenotice.scenarios.expect import Expectation, compare, next_moment
 from duenotice.wire.operator import Document
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -60,23 +60,23 @@ DOCUMENT = document(event(1), event(2, "Started", "c", EventType="Freeze"))
 )
 def test_an_expectation_is_met_or_not(expected: Expectation, ok: bool) -> None:
     """By one event that fits in everything; gone means that none does."""
-    assert look(expected, DOCUMENT, NOW, 0).ok is ok
+    assert compare(expected, DOCUMENT, NOW, 0).ok is ok
 
 
 def test_what_a_fast_clock_loses_on_the_way_is_forgiven() -> None:
     """Notice is measured with some slack there."""
-    assert look(Expectation("Scheduled", notice=1000), DOCUMENT, NOW, 100).ok
+    assert compare(Expectation("Scheduled", notice=1000), DOCUMENT, NOW, 100).ok
 
 
 def test_what_is_seen_is_said_in_a_few_words() -> None:
     """The event that fits, else all there are; a far NotBefore with its day."""
-    assert look(Expectation("Started"), DOCUMENT, NOW, 0).seen == "Freeze Started: c"
-    assert look(Expectation("Started", "E1"), DOCUMENT, NOW, 0).seen == (
+    assert compare(Expectation("Started"), DOCUMENT, NOW, 0).seen == "Freeze Started: c"
+    assert compare(Expectation("Started", "E1"), DOCUMENT, NOW, 0).seen == (
         "Reboot Scheduled, NotBefore 12:15:00: a b; Freeze Started: c"
     )
     yesterday = datetime(2025, 12, 31, tzinfo=UTC)
-    assert "NotBefore 01 Jan 12:15:00" in look(Expectation("Scheduled"), DOCUMENT, yesterday, 0).seen
-    assert look(Expectation("gone"), document(), NOW, 0).seen == "no events"
+    assert "NotBefore 01 Jan 12:15:00" in compare(Expectation("Scheduled"), DOCUMENT, yesterday, 0).seen
+    assert compare(Expectation("gone"), document(), NOW, 0).seen == "no events"
 
 
 def test_the_next_moment_is_the_nearest_not_before() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from duenotice.errors import NotFound
 from duenotice.metadata_api import faults
-from duenotice.scenarios import library, verbs
-from duenotice.scenarios.acts import ACTS
-from duenotice.scenarios.scenario import read_scenario
+from duenotice.scenarios import verbs
+from duenotice.scenarios.scenario import read_scenario, shipped_fleet, shipped_names, shipped_scenario
+from duenotice.scenarios.verbs import ACTIONS
 from duenotice.wire.fleet_file import read_fleet
 
 ROOT = Path(__file__).parents[3]
@@ -22,16 +22,16 @@ TRAPS = 14
 """At the end of PROTOCOL.md, counting each that can be fallen into on its own."""
 
 
-@pytest.mark.parametrize("name", library.names())
+@pytest.mark.parametrize("name", shipped_names())
 def test_each_is_called_like_its_file_and_says_what_it_is_about(name: str) -> None:
     """A person can choose by these."""
-    scenario = library.shipped(name)
+    scenario = shipped_scenario(name)
     assert (scenario.name, bool(scenario.title), bool(scenario.about)) == (name, True, True)
 
 
 def test_there_is_one_for_every_story_and_every_trap() -> None:
     """None without a trap beside the stories."""
-    traps = {name: library.shipped(name).trap for name in library.names()}
+    traps = {name: shipped_scenario(name).trap for name in shipped_names()}
     assert {name for name, trap in traps.items() if not trap} == STORIES
     assert len({trap for trap in traps.values() if trap}) == TRAPS
 
@@ -39,16 +39,16 @@ def test_there_is_one_for_every_story_and_every_trap() -> None:
 def test_an_unknown_one_is_refused_with_the_nearest() -> None:
     """And the fleet beside them is no scenario."""
     with pytest.raises(NotFound) as refused:
-        library.shipped("user-rebot")
+        shipped_scenario("user-rebot")
     assert refused.value.hint == "Did you mean 'user-reboot'?"
     with pytest.raises(NotFound):
-        library.shipped("fleet")
-    assert read_fleet(library.fleet().read_text()).vms
+        shipped_scenario("fleet")
+    assert read_fleet(shipped_fleet().read_text()).vms
 
 
 def test_every_verb_can_be_done() -> None:
     """Those the player does itself, and those it asks for; and all faults there are can be asked for."""
-    assert set(ACTS) | {"wait", "expect"} == set(verbs.VERBS)
+    assert set(ACTIONS) | {"wait", "expect"} == set(verbs.VERBS)
     assert set(verbs.FAULTS) == set(faults.FAULTS)
 
 
