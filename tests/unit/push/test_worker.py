@@ -4,7 +4,7 @@ import pytest
 
 from duenotice.domain import records as t
 from duenotice.domain.event import Phase
-from duenotice.push.changes import EventBook, UnknownEvent, event_before
+from duenotice.push.worker import EventBook, UnknownEvent, event_before
 from tests.unit.domain.build import NOW, listening, schedule
 
 EVENT = schedule(listening(), "web-0", "web-2")

@@ -1,4 +1,4 @@
-"""Couriers run where the leader is, and the journal knows how far they are (M13, N12)."""
+"""Workers run where the leader is, and the journal knows how far they are (M13, N12)."""
 
 import asyncio
 from collections import Counter
@@ -28,9 +28,9 @@ from duenotice.domain.subscription import PushFormat, Subscription, Subscription
 from duenotice.engine.engine import Engine
 from duenotice.errors import Conflict, Unavailable
 from duenotice.journal.memory import MemoryJournal
-from duenotice.push import courier as couriers
-from duenotice.push.pusher import ACTOR, Pusher, PushTerms
 from duenotice.push.receiver import PushEnd, PushOutcome
+from duenotice.push.service import ACTOR, PushService, PushTerms
+from duenotice.push.worker import slim
 from duenotice.wire.azure import EventChange
 from tests.unit.domain.build import DAY, EVERYBODY, HOUR, id_of
 from tests.unit.engine.cluster_rig import Cluster, Node, three
@@ -52,7 +52,7 @@ class Town:
         self.open = True
         self.hold: asyncio.Event | None = None
 
-    def line(self, known: Subscription) -> "Townsman":
+    def receiver(self, known: Subscription) -> "Townsman":
         return Townsman(self, known.url)
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ def failing(reason: str = "away", end: PushEnd = PushEnd.FAILED) -> Callable[[Ev
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for something that couriers do."""
+    """Wait for something that workers do."""
     while not condition():  # noqa: ASYNC110 (there is no event to wait for: the condition is what is tested)
         await asyncio.sleep(0.001)
 
@@ -104,7 +104,7 @@ class House:
 
     def __init__(self, engine: Engine, town: Town) -> None:
         self.engine, self.town = engine, town
-        self.pusher = Pusher(engine, town, TERMS)
+        self.pusher = PushService(engine, town, TERMS)
 
     async def do(self, *commands: Command) -> None:
         await asyncio.gather(*(self.engine.submit(command, "test") for command in commands))
@@ -194,7 +194,7 @@ async def test_one_that_hangs_holds_up_nobody() -> None:
 
 @in_loop
 async def test_a_try_that_failed_is_made_again_though_nothing_else_happens() -> None:
-    """No commit wakes the courier: it wakes up by itself."""
+    """No commit wakes the worker: it wakes up by itself."""
     town, tries = Town(), Counter[str]()
 
     def third_time(change: EventChange) -> PushOutcome:
@@ -319,7 +319,7 @@ async def test_what_a_receiver_says_to_a_leader_that_is_one_no_more_changes_noth
         await until(lambda: home.told() and home.known().position >= home.engine.state.position - 2)
         town.answers["https://r-1/"] = failing("410", PushEnd.GONE)
         await home.do(ClaimPushes("another"), event(2))
-        await until(lambda: not home.pusher._open or home.pusher._couriers[id_of(101)]._is_over)
+        await until(lambda: not home.pusher._open or home.pusher._workers[id_of(101)]._is_over)
         assert (home.known().status, home.told()) == (SubscriptionStatus.ACTIVE, [(id_of(1), "scheduled")])
 
 
@@ -331,8 +331,8 @@ async def test_a_journal_that_has_gone_back_is_followed_from_where_it_is() -> No
         await home.do(subscription())
         await until(lambda: home.known().status is SubscriptionStatus.ACTIVE)
         home.pusher._position += 1000
-        for courier in home.pusher._couriers.values():
-            courier.outbox.position += 1000
+        for worker in home.pusher._workers.values():
+            worker.outbox.position += 1000
         await home.do(event(1))
         await until(lambda: home.told())
         assert home.told() == [(id_of(1), "scheduled")]
@@ -352,8 +352,8 @@ async def test_paused_and_deleted_ones_are_left_alone() -> None:
 
 @in_loop
 async def test_a_journal_that_is_away_for_a_moment_costs_nothing_but_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could not be noted is noted later; a courier that could not read begins again."""
-    monkeypatch.setattr("duenotice.push.pusher.BEGIN_AGAIN", 0.01)
+    """What could not be noted is noted later; a worker that could not read begins again."""
+    monkeypatch.setattr("duenotice.push.service.BEGIN_AGAIN", 0.01)
     journal, town = FailingJournal(), Town()
     async with house(journal, town) as home:
         await home.do(subscription())
@@ -398,9 +398,9 @@ async def test_what_one_leader_has_told_the_next_does_not_tell_again() -> None:
             await each.stop()
 
 
-def pushed(node: Node, town: Town) -> Pusher:
+def pushed(node: Node, town: Town) -> PushService:
     """A pusher that runs while its node leads."""
-    made = Pusher(node.engine, town, TERMS)
+    made = PushService(node.engine, town, TERMS)
     node.engine.on_lead.append(made.start)
     node.engine.on_follow.append(made.pause)
     if node.engine.leads:
@@ -414,9 +414,9 @@ async def led_by_another(cluster: Cluster, old: Node) -> Node:
     return next(node for node in others if node.engine.leads)
 
 
-def test_a_courier_keeps_little_of_large_records() -> None:
+def test_a_worker_keeps_little_of_large_records() -> None:
     """A whole fleet may be in one."""
     from duenotice.domain.records import Record, VmsRemoved
     from tests.unit.domain.build import NOW
 
-    assert couriers.slim(Record(7, NOW.at, "test", VmsRemoved(EVERYBODY))) == 7
+    assert slim(Record(7, NOW.at, "test", VmsRemoved(EVERYBODY))) == 7
