@@ -7,7 +7,7 @@ import pytest
 from duenotice.cli.options import EVENT_TYPE
 from duenotice.domain.event import Cause, Event, EventType, Source, description_of
 from duenotice.domain.rules.timing import MINIMUM_SECONDS
-from duenotice.host.steps import WALKS
+from duenotice.host.power import OPERATIONS
 from duenotice.wire.api_versions import EVERY_VERSION, TYPE_NAMES
 from tests.unit.domain.build import NOW
 
@@ -67,5 +67,5 @@ def test_every_type_has_its_row_in_the_tables_of_types(kind: EventType) -> None:
     assert kind in MINIMUM_SECONDS
     assert kind in TYPE_NAMES
     assert any(kind in version.types for version in EVERY_VERSION)
-    assert kind in WALKS or kind is EventType.SPOT_REBALANCE_RECOMMENDATION
+    assert kind in OPERATIONS or kind is EventType.SPOT_REBALANCE_RECOMMENDATION
     assert TYPE_NAMES[kind] in EVENT_TYPE.choices

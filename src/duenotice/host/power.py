@@ -1,7 +1,7 @@
 """What is done next to a domain: from how it is now, and what was noted. Pure.
 
-An impact is a walk of such steps. Each begins with a look at the domain, so a walk that was interrupted anywhere goes
-on where it was, and what is already so is not done again.
+An impact is an operation of such steps. Each begins with a look at the domain, so an operation that was interrupted
+anywhere goes on where it was, and what is already so is not done again.
 """
 
 from datetime import datetime, timedelta
@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 from duenotice.clock import MICROS
 from duenotice.domain.event import EventType
-from duenotice.host.notes import Note, find
-from duenotice.host.ports import DomainSight, DomainState
+from duenotice.host.hypervisor import DomainState, DomainStatus, Note, find_note
 
 SETTLE = 3.0
 """Seconds between the note of a freeze and the pause, at the most; an older note is written again."""
 _ANOTHER = "The other host has another domain of this name. Rename or undefine that one."
 
 
-class Do(Enum):
+class Action(Enum):
     """A call to the hypervisor."""
 
     SUSPEND = "suspend"
@@ -34,19 +33,19 @@ class Do(Enum):
 
 
 class Begin(NamedTuple):
-    """Note that it begins; with a mark in the run that is on, if the walk must know that run again."""
+    """Note that it begins; with a mark in the run that is on, if the operation must know that run again."""
 
     note: Note
     marks: bool = False
 
 
-class Keep(NamedTuple):
+class WriteNote(NamedTuple):
     """Note how far it is."""
 
     note: Note
 
 
-class LookLater(NamedTuple):
+class LookAgain(NamedTuple):
     """Look again; `seconds` says when something else is to be done at the latest."""
 
     seconds: float | None = None
@@ -64,10 +63,10 @@ class CannotBe(NamedTuple):
     reason: str
 
 
-Next = Do | Begin | Keep | LookLater | IsOver | CannotBe
+Next = Action | Begin | WriteNote | LookAgain | IsOver | CannotBe
 
 
-class Walk(NamedTuple):
+class PowerOperation(NamedTuple):
     """What is to be done to one domain, and what this process has seen of it.
 
     `duration` is the pause of a freeze in seconds, `grace` the time a guest gets after its power button was pressed.
@@ -78,9 +77,9 @@ class Walk(NamedTuple):
 
     event: str
     type: EventType
-    here: DomainSight
+    here: DomainStatus
     now: datetime
-    there: DomainSight | None = None
+    there: DomainStatus | None = None
     duration: float = 0.0
     grace: float = 60.0
     moves: bool = False
@@ -96,12 +95,12 @@ class Walk(NamedTuple):
     def note(self) -> Note | None:
         """Our note of this event, kept or in the run."""
         both = (*self.here.kept, *self.here.running) if self.here.is_transient else self.here.kept
-        return find(both, self.event)
+        return find_note(both, self.event)
 
     @property
     def is_old_run(self) -> bool:
         """Whether the run that is on is the one that the impact began with."""
-        mark = find(self.here.running, self.event)
+        mark = find_note(self.here.running, self.event)
         return mark is not None and mark.mark
 
     @property
@@ -131,142 +130,150 @@ class Walk(NamedTuple):
         return note._replace(**fields)  # type: ignore[arg-type]
 
 
-def next_step(walk: Walk) -> Next:
+def next_step(operation: PowerOperation) -> Next:
     """The next step of an impact."""
-    note = walk.note
+    note = operation.note
     if note is not None and note.step == "done":
         return IsOver(note.what)
-    if walk.meets_another and not walk.refused:
+    if operation.meets_another and not operation.refused:
         if note is None:
             return CannotBe(_ANOTHER)
-        walk = walk._replace(refused=_ANOTHER)
-    if walk.type is EventType.FREEZE and walk.moves and walk.there is not None:
-        return _migrate(walk, walk.there)
-    return WALKS[walk.type](walk)
+        operation = operation._replace(refused=_ANOTHER)
+    if operation.type is EventType.FREEZE and operation.moves and operation.there is not None:
+        return _migrate(operation, operation.there)
+    return OPERATIONS[operation.type](operation)
 
 
-def _freeze(walk: Walk) -> Next:
-    note, state = walk.note, walk.here.state
+def _freeze(operation: PowerOperation) -> Next:
+    note, state = operation.note, operation.here.state
     if state is DomainState.GONE:
         return CannotBe("There is no such domain.")
     if state is DomainState.OFF:
-        return _over(walk, "it was shut off, so there was nothing to pause")
+        return _over(operation, "it was shut off, so there was nothing to pause")
     if note is None:
         if state is DomainState.PAUSED:
-            return _over(walk, "somebody else had paused it, and it stays paused")
-        return Begin(walk.ending(walk.noted("begun"), walk.duration))
+            return _over(operation, "somebody else had paused it, and it stays paused")
+        return Begin(operation.ending(operation.noted("begun"), operation.duration))
     if note.step == "paused":
-        return _paused(walk, note)
+        return _paused(operation, note)
     if state is DomainState.PAUSED:
-        return Keep(note._replace(step="paused"))
-    if abs(walk.duration - walk.left(note, 0)) > SETTLE:  # it was killed before it paused
-        return Begin(walk.ending(walk.noted("begun"), walk.duration))
-    return Do.SUSPEND
+        return WriteNote(note._replace(step="paused"))
+    if abs(operation.duration - operation.left(note, 0)) > SETTLE:  # it was killed before it paused
+        return Begin(operation.ending(operation.noted("begun"), operation.duration))
+    return Action.SUSPEND
 
 
-def _paused(walk: Walk, note: Note) -> Next:
-    if walk.here.state is DomainState.RUNNING:
-        return _over(walk, "paused and resumed")
-    left = walk.left(note, 0)
+def _paused(operation: PowerOperation, note: Note) -> Next:
+    if operation.here.state is DomainState.RUNNING:
+        return _over(operation, "paused and resumed")
+    left = operation.left(note, 0)
     # An end that is further away than the whole pause comes from a clock that was set back since.
-    if not 0 < left <= walk.duration + SETTLE:
-        return Do.RESUME
-    return LookLater(left) if _counts(walk, note) else Keep(walk.ending(note, left))
+    if not 0 < left <= operation.duration + SETTLE:
+        return Action.RESUME
+    return LookAgain(left) if _counts(operation, note) else WriteNote(operation.ending(note, left))
 
 
-def _counts(walk: Walk, note: Note) -> bool:
+def _counts(operation: PowerOperation, note: Note) -> bool:
     """Whether nothing better than its end is known; another machine, or an older boot, counts by another zero."""
-    return walk.is_ours(note) or not walk.boot
+    return operation.is_ours(note) or not operation.boot
 
 
-def _reboot(walk: Walk) -> Next:
+def _reboot(operation: PowerOperation) -> Next:
     """A power cycle: unlike a reset, libvirt can tell afterwards whether it has happened."""
-    note, state = walk.note, walk.here.state
+    note, state = operation.note, operation.here.state
     if state is DomainState.GONE:
         return CannotBe("There is no such domain.")
     if note is None:
-        if state is DomainState.OFF and not walk.moves:
-            return _over(walk, "it was shut off, so nothing was done")
-        if walk.here.is_transient:
+        if state is DomainState.OFF and not operation.moves:
+            return _over(operation, "it was shut off, so nothing was done")
+        if operation.here.is_transient:
             return CannotBe("It is a transient domain: libvirt would forget it when it stops. Define it first.")
         starts = state is not DomainState.OFF
-        return Begin(walk.ending(walk.noted("begun", starts=starts), walk.grace), marks=starts)
+        return Begin(operation.ending(operation.noted("begun", starts=starts), operation.grace), marks=starts)
     if state is DomainState.OFF:
-        return _move(walk, walk.there) if walk.moves and walk.there is not None else _up_again(walk, note)
-    if walk.is_old_run:
-        return _down(walk, note)
-    return _fell_back(walk) if walk.refused else _over(walk, "shut down and started again")
+        return (
+            _move(operation, operation.there)
+            if operation.moves and operation.there is not None
+            else _up_again(operation, note)
+        )
+    if operation.is_old_run:
+        return _down(operation, note)
+    return _fell_back(operation) if operation.refused else _over(operation, "shut down and started again")
 
 
-def _up_again(walk: Walk, note: Note) -> Next:
+def _up_again(operation: PowerOperation, note: Note) -> Next:
     if not note.starts:
-        return _over(walk, "it was shut off, and stays so")
-    return LookLater() if walk.is_held else Do.START
+        return _over(operation, "it was shut off, and stays so")
+    return LookAgain() if operation.is_held else Action.START
 
 
-def _down(walk: Walk, note: Note) -> Next:
+def _down(operation: PowerOperation, note: Note) -> Next:
     """The guest gets its grace; one that is paused cannot use it."""
-    left = walk.left(note, walk.grace)
-    if walk.here.state is DomainState.PAUSED or left <= 0:
-        return Do.DESTROY
-    if left > walk.grace + SETTLE or not _counts(walk, note):  # also if a clock was set back: not for hours
-        return Keep(walk.ending(note, min(left, walk.grace)))
-    return LookLater(left) if walk.pressed else Do.PRESS
+    left = operation.left(note, operation.grace)
+    if operation.here.state is DomainState.PAUSED or left <= 0:
+        return Action.DESTROY
+    if left > operation.grace + SETTLE or not _counts(operation, note):  # also if a clock was set back: not for hours
+        return WriteNote(operation.ending(note, min(left, operation.grace)))
+    return LookAgain(left) if operation.pressed else Action.PRESS
 
 
-def _move(walk: Walk, there: DomainSight) -> Next:
+def _move(operation: PowerOperation, there: DomainStatus) -> Next:
     """It is shut off here. It is started there before it is forgotten here: at no time it is nowhere."""
-    note = walk.note
+    note = operation.note
     assert note is not None
-    if walk.refused:
-        if there.state is DomainState.OFF and not walk.meets_another:
-            return Do.UNDEFINE_THERE
-        return Do.START if note.starts else _fell_back(walk)
+    if operation.refused:
+        if there.state is DomainState.OFF and not operation.meets_another:
+            return Action.UNDEFINE_THERE
+        return Action.START if note.starts else _fell_back(operation)
     if there.state is DomainState.GONE:
-        return Do.DEFINE_THERE
+        return Action.DEFINE_THERE
     if there.state is DomainState.OFF and note.starts:
-        return Do.START_THERE
-    return Do.UNDEFINE
+        return Action.START_THERE
+    return Action.UNDEFINE
 
 
-def _fell_back(walk: Walk) -> Next:
-    return CannotBe(f"The other host did not take it, so it is back on its old one: {walk.refused}")
+def _fell_back(operation: PowerOperation) -> Next:
+    return CannotBe(f"The other host did not take it, so it is back on its old one: {operation.refused}")
 
 
-def _redeploy(walk: Walk) -> Next:
-    if walk.here.state is DomainState.GONE and walk.there is not None and walk.there.state is not DomainState.GONE:
+def _redeploy(operation: PowerOperation) -> Next:
+    if (
+        operation.here.state is DomainState.GONE
+        and operation.there is not None
+        and operation.there.state is not DomainState.GONE
+    ):
         return IsOver("shut down, moved, and started on another host")
-    return _reboot(walk)
+    return _reboot(operation)
 
 
-def _remove(walk: Walk) -> Next:
-    note, state = walk.note, walk.here.state
+def _remove(operation: PowerOperation) -> Next:
+    note, state = operation.note, operation.here.state
     if state is DomainState.GONE:
         return IsOver("it is gone")
     if state is DomainState.OFF:
-        return Do.UNDEFINE if walk.undefines else _over(walk, "shut down")
+        return Action.UNDEFINE if operation.undefines else _over(operation, "shut down")
     if note is None:
-        return Begin(walk.ending(walk.noted("begun"), walk.grace))
-    return _down(walk, note)
+        return Begin(operation.ending(operation.noted("begun"), operation.grace))
+    return _down(operation, note)
 
 
-def _migrate(walk: Walk, there: DomainSight) -> Next:
+def _migrate(operation: PowerOperation, there: DomainStatus) -> Next:
     """libvirt itself goes back if a migration fails half-way. Where it goes is noted, and the note goes along."""
-    if walk.here.state in (DomainState.RUNNING, DomainState.PAUSED):
-        if walk.note is None:  # if it shuts itself off meanwhile, it stays so
-            return Begin(walk.noted("begun", starts=False), marks=True)
-        return CannotBe(f"It was not migrated: {walk.refused}") if walk.refused else Do.MIGRATE
-    if walk.here.state is DomainState.GONE and there.state is not DomainState.GONE:
+    if operation.here.state in (DomainState.RUNNING, DomainState.PAUSED):
+        if operation.note is None:  # if it shuts itself off meanwhile, it stays so
+            return Begin(operation.noted("begun", starts=False), marks=True)
+        return CannotBe(f"It was not migrated: {operation.refused}") if operation.refused else Action.MIGRATE
+    if operation.here.state is DomainState.GONE and there.state is not DomainState.GONE:
         return IsOver("moved to another host")
-    return _reboot(walk)
+    return _reboot(operation)
 
 
-def _over(walk: Walk, what: str) -> Next:
+def _over(operation: PowerOperation, what: str) -> Next:
     """Noted before it is reported: a driver that is asked again finds that it is done."""
-    return Keep(walk.noted("done", what=what))
+    return WriteNote(operation.noted("done", what=what))
 
 
-WALKS = {
+OPERATIONS = {
     EventType.FREEZE: _freeze,
     EventType.REBOOT: _reboot,
     EventType.REDEPLOY: _redeploy,

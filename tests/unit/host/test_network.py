@@ -1,9 +1,9 @@
 """The nftables script of a bridge: who may ask, and who may use whose address."""
 
-from duenotice.host.rules import Plug, no_rules, rules
+from duenotice.host.network import GuestPort, no_rules, rules
 
-WEB = Plug("web-0", "vnet0", "52:54:00:00:00:0b", "10.0.0.11")
-DB = Plug("db-0", "vnet1", "52:54:00:00:00:0c", "10.0.0.12")
+WEB = GuestPort("web-0", "vnet0", "52:54:00:00:00:0b", "10.0.0.11")
+DB = GuestPort("db-0", "vnet1", "52:54:00:00:00:0c", "10.0.0.12")
 
 
 def chain(script: str, name: str) -> list[str]:

@@ -1,16 +1,133 @@
-"""The bridge of a host: the metadata address on it, and our nftables rules. We put both there, and take them away."""
+"""The network of guests: who may ask, as nftables rules, and the bridge that gets them and the metadata address."""
 
 import json
 import os
+import re
 import shutil
 import socket
 import struct
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from duenotice.errors import DuenoticeError, Misconfigured, Unavailable
-from duenotice.host.rules import FAMILIES, METADATA_ADDRESS, TABLE, no_rules
+from duenotice.host.hypervisor import is_ipv4
+
+METADATA_ADDRESS = "169.254.169.254"
+TABLE = "duenotice"
+FAMILIES = ("bridge", "inet")
+"""Where we have a table of that name."""
+_INTERFACE = re.compile(r"[\w.@:-]{1,15}")
+_MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
+_COMMENT = re.compile(r"[\w.-]{1,128}", re.ASCII)
+
+
+class GuestPort(NamedTuple):
+    """A guest on the bridge."""
+
+    vm: str
+    tap: str
+    mac: str
+    address: str
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it can be told apart from others, and written into a script as it is.
+
+        One that cannot is left out: else nftables would refuse the rules of all guests.
+        """
+        named = _INTERFACE.fullmatch(self.tap) and _MAC.fullmatch(self.mac) and _COMMENT.fullmatch(self.vm)
+        return bool(named and is_ipv4(self.address))
+
+
+def rules(bridge: str, guests: Sequence[GuestPort], ports: Iterable[str] = ()) -> str:
+    """The script that puts these tables in place of ours, all at once; `ports` are all interfaces of the bridge.
+
+    A port that is not of a guest, such as an uplink, may use nothing of our guests. Other bridges are left alone: there
+    the same addresses may be somebody else's.
+    """
+    guests = sorted(guest for guest in guests if guest.is_valid)
+    taps = {guest.tap: f"guest_{number}" for number, guest in enumerate(guests)}
+    others = {port: "others" for port in sorted(ports) if _INTERFACE.fullmatch(port)}
+    table = _BRIDGE_TABLE.format(
+        addresses=_set([METADATA_ADDRESS, *(guest.address for guest in guests)]),
+        macs=_elements(guest.mac for guest in guests),
+        ways=_ways(others | taps),
+        guests="".join(_chain(number, guest) for number, guest in enumerate(guests)),
+    )
+    return no_rules() + table + _INPUT_TABLE.format(bridge=bridge)
+
+
+_BRIDGE_TABLE = f"""\
+table bridge {TABLE} {{{{
+    set addresses {{{{
+        type ipv4_addr
+        elements = {{addresses}}
+    }}}}
+    set macs {{{{
+        type ether_addr
+{{macs}}    }}}}
+    chain frames {{{{
+        type filter hook prerouting priority -300; policy accept;
+        meta protocol {{{{ 8021q, 8021ad }}}} @nh,4,12 0 drop
+{{ways}}        ip daddr {METADATA_ADDRESS} drop
+    }}}}
+{{guests}}    chain others {{{{
+        ip daddr {METADATA_ADDRESS} drop
+        meta protocol arp arp daddr ip {METADATA_ADDRESS} drop
+        ether saddr @macs drop
+        ip saddr @addresses drop
+        meta protocol arp arp saddr ip @addresses drop
+        meta protocol arp arp saddr ether @macs drop
+    }}}}
+}}}}
+"""
+_INPUT_TABLE = f"""\
+table inet {TABLE} {{{{
+    chain packets {{{{
+        type filter hook input priority -300; policy accept;
+        ip daddr {METADATA_ADDRESS} iifname != {{{{ "lo", "{{bridge}}" }}}} drop
+    }}}}
+}}}}
+"""
+
+
+def no_rules() -> str:
+    """The script that takes ours away; it works whether they are there or not."""
+    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in FAMILIES)
+
+
+def _chain(number: int, guest: GuestPort) -> str:
+    return f"""\
+    chain guest_{number} {{
+        comment "{guest.vm}"
+        ether saddr != {guest.mac} ether saddr @macs drop
+        ether saddr != {guest.mac} ip daddr {METADATA_ADDRESS} drop
+        ip saddr != {guest.address} ip daddr {METADATA_ADDRESS} drop
+        ip saddr != {guest.address} ip saddr @addresses drop
+        meta protocol arp arp saddr ip != {guest.address} arp saddr ip @addresses drop
+        meta protocol arp arp saddr ether != {guest.mac} arp saddr ether @macs drop
+        meta protocol arp arp saddr ip {guest.address} arp saddr ether != {guest.mac} drop
+    }}
+"""
+
+
+def _ways(chains: Mapping[str, str]) -> str:
+    """Which chain is for the frames of which interface."""
+    found = _set(f'"{port}" : goto {chain}' for port, chain in chains.items())
+    return f"        iifname vmap {found}\n" if chains else ""
+
+
+def _elements(values: Iterable[str]) -> str:
+    """nftables knows no empty list of elements."""
+    found = list(values)
+    return f"        elements = {_set(found)}\n" if found else ""
+
+
+def _set(values: Iterable[str]) -> str:
+    return f"{{ {', '.join(values)} }}"
+
 
 _ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _SECONDS = 10
