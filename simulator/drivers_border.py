@@ -14,7 +14,7 @@ from unittest.mock import patch
 from duenotice.bootstrap import drivers
 from duenotice.engine.engine import Engine
 from duenotice.http.fetch import HttpAnswer
-from duenotice.impact import command, spool, webhook
+from duenotice.impact import command, webhook
 from duenotice.impact.driver import Driver
 from duenotice.settings import ServeSettings
 from simulator.agents_border import check_alive
@@ -78,9 +78,10 @@ def drivers_border() -> Iterator[None]:
             (command, "os", calls),
             (command, "_spawn_wrapper", _spawn_wrapper),
             (command, "_end_of", _end_of),
-            (spool.Spool, "name", lambda notes: str(notes.directory)),  # no draw: the ids of a world stay as they were
-            (spool, "boot_id", lambda: MACHINE.get().boot_id),
-            (spool, "start_time", lambda pid: commands_of(MACHINE.get()).start_time(pid)),
+            # no draw: the ids of a world stay as they were
+            (command.RunRecords, "name", lambda records: str(records.directory)),
+            (command, "boot_id", lambda: MACHINE.get().boot_id),
+            (command, "start_time", lambda pid: commands_of(MACHINE.get()).start_time(pid)),
         ):
             inside.enter_context(patch.object(target, name, value))
         yield

@@ -7,13 +7,15 @@ this process, and every call of a function of ours is noted; what it does with n
 import asyncio
 import http.client
 import inspect
+import io
 import json
+import os
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -68,6 +70,14 @@ def ask(address: tuple[str, int], method: str, path: str, body: object = None, *
     return said
 
 
+def command(words: list[str]) -> None:
+    """The command line, in this process."""
+    from duenotice.cli import main
+
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        main(words)
+
+
 @contextmanager
 def serving() -> Iterator[Any]:
     """A service with a fleet, in a thread; nothing listens in."""
@@ -118,6 +128,11 @@ def main() -> None:
         approval = {"StartRequests": [{"EventId": restarted("me")}]}
         walk("approval", lambda: ask(vms, "POST", poll, approval, Metadata="true"))
         plan = {"on": ["set=web"], "type": "Reboot"}
+        place = ["--endpoint", "http://{}:{}".format(*operator)]
+        os.environ["DUENOTICE_TOKEN"] = node.token
+        command(["events", "list", *place])  # what it loads is not counted
+        told = restarted("web-0")
+        walk("duenotice events approve", lambda: command(["events", "approve", told, *place]))
         walk("maintenance start", lambda: ask(operator, "POST", "/v1/maintenances", plan, **bearer))
         restarted("cache-0")
         with tempfile.TemporaryDirectory() as folder, walked() as steps:

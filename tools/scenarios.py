@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from duenotice.scenarios import library
-from duenotice.scenarios.roles import CAST
+from duenotice.scenarios.kinds import CAST
+from duenotice.scenarios.scenario import shipped_names, shipped_scenario
 from duenotice.scenarios.verbs import VERBS
 
 PAGE = Path(__file__).parents[1] / "docs" / "scenarios.md"
@@ -37,7 +37,7 @@ def roles() -> list[str]:
 
 def shipped() -> list[str]:
     """A row for each scenario, those without a trap first."""
-    found = sorted((library.shipped(name) for name in library.names()), key=lambda one: (bool(one.trap), one.name))
+    found = sorted((shipped_scenario(name) for name in shipped_names()), key=lambda one: (bool(one.trap), one.name))
     rows = [f"| `{one.name}` | {one.title} | {one.trap} |" for one in found]
     return ["| scenario | what happens | trap |", "|---|---|---|", *rows]
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from duenotice.client import OperatorClient
-from duenotice.scenarios import library
+from duenotice.scenarios.player import PASSED, PlayVerdict
 from duenotice.scenarios.player import play as play_in_process
-from duenotice.scenarios.progress import PASSED, PlayVerdict
+from duenotice.scenarios.scenario import shipped_fleet, shipped_names, shipped_scenario
 from tests.acceptance.conftest import DEMO
 from tests.support.cli import Done, duenotice
 from tests.support.node import Node
 from tests.support.operators import operator_of
-from tests.unit.scenarios.test_library import example
+from tests.unit.scenarios.test_shipped import example
 
 
 @pytest.fixture(scope="module")
@@ -24,20 +24,20 @@ def verdicts() -> dict[str, Any]:
     return {verdict["name"]: verdict for verdict in played}
 
 
-@pytest.mark.parametrize("name", library.names())
+@pytest.mark.parametrize("name", shipped_names())
 def test_every_shipped_scenario_passes(verdicts: dict[str, Any], name: str) -> None:
     """On a manual clock, each step in its time."""
     verdict = verdicts[name]
     assert (verdict["outcome"], verdict["problem"], verdict["left"]) == ("passed", "", [])
-    assert len(verdict["steps"]) == len(library.shipped(name).steps)
+    assert len(verdict["steps"]) == len(shipped_scenario(name).steps)
 
 
-@pytest.mark.parametrize("name", library.names())
+@pytest.mark.parametrize("name", shipped_names())
 def test_every_shipped_scenario_ends_with_nothing_left_to_happen(name: str) -> None:
     """No event, no maintenance that is open, no host in a bad way: the next one can be played at once."""
-    with Node(Path(str(library.fleet())), allow_faults=True) as node:
+    with Node(Path(str(shipped_fleet())), allow_faults=True) as node:
         *_, verdict = play_in_process(
-            library.shipped(name), operator_of(node, OperatorClient), {}, lambda seconds: None
+            shipped_scenario(name), operator_of(node, OperatorClient), {}, lambda seconds: None
         )
         assert isinstance(verdict, PlayVerdict)
         assert verdict.outcome == PASSED
@@ -183,7 +183,7 @@ def test_what_failed_is_cleaned_up_when_asked(node: Node, tmp_path: Path) -> Non
 def test_a_scenario_can_be_listed_and_shown() -> None:
     """Without any service; for people and for programs."""
     listed = duenotice(None, "scenario", "list", "-o", "name").out.split()
-    assert listed == library.names()
+    assert listed == shipped_names()
     shown = duenotice(None, "scenario", "show", "spot-eviction").out
     assert "a spot VM" in shown
     assert "4  expect it Started within 30s" in shown

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from duenotice.scenarios.library import names
+from duenotice.scenarios.scenario import shipped_names
 from tests.console.conftest import FLEET, Visitors
 from tests.support.node import Node
 
@@ -12,7 +12,7 @@ from tests.support.node import Node
 def test_all_scenarios_are_there(visitors: Visitors) -> None:
     """Each with its steps and its cast."""
     page = visitors.come("/scenarios")
-    expect(page.locator(".cards > li")).to_have_count(len(names()))
+    expect(page.locator(".cards > li")).to_have_count(len(shipped_names()))
     page.get_by_role("link", name="A user restarts a VM, and the VM is ready early").click()
     expect(page.locator(".steps li").first).to_be_visible()
     expect(page.get_by_role("button", name="Play")).to_be_visible()

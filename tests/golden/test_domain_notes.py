@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from duenotice.host.notes import KEY, NAMESPACE, NOTES_NAMESPACE, Note, element, notes_in, notes_of
+from duenotice.host.hypervisor import NAMESPACE, NOTES_KEY, NOTES_NAMESPACE, Note, notes_element, notes_in, notes_of
 from tests.golden.compare import assert_golden, golden
 from tests.golden.examples import NOON, full
 
@@ -19,9 +19,9 @@ NOTES = {
 
 def test_the_notes_in_a_domain_are_those_that_were() -> None:
     """Their element, its names and attributes."""
-    head = f"namespace {NAMESPACE}\nnamespace {NOTES_NAMESPACE}\nkey {KEY}"
-    told = [f"== {title}\n{element([note])}" for title, note in NOTES.items()]
-    assert_golden(FILE, "\n\n".join([head, *told, f"== all of them\n{element(list(NOTES.values()))}"]))
+    head = f"namespace {NAMESPACE}\nnamespace {NOTES_NAMESPACE}\nkey {NOTES_KEY}"
+    told = [f"== {title}\n{notes_element([note])}" for title, note in NOTES.items()]
+    assert_golden(FILE, "\n\n".join([head, *told, f"== all of them\n{notes_element(list(NOTES.values()))}"]))
 
 
 def test_notes_that_were_written_are_read_as_they_were() -> None:

@@ -22,7 +22,7 @@ from duenotice.domain.subscription import Subscription
 from duenotice.operator_api import metric_table as service
 from duenotice.operator_api.node_metrics import node_metrics
 from duenotice.operator_api.push_metrics import push_metrics
-from duenotice.push.pusher import PushMeasure
+from duenotice.push.service import PushMeasure
 from tests.golden.compare import assert_golden
 from tests.golden.examples import NOON, full
 from tests.support.node import Node

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from duenotice.impact import wrapper
-from duenotice.impact.spool import CommandEnded, Lost, NotBegun, Running, Spool
+from duenotice.impact.command import CommandEnded, Lost, NotBegun, Running, RunRecords
 from duenotice.impact.wrapper import boot_id, start_time
 from tests.golden.compare import assert_golden, golden
 
@@ -41,7 +41,7 @@ ENDS = {
 }
 
 
-def run(spool: Spool, attempt: int, command: tuple[str, ...], timeout: float) -> Iterator[tuple[str, str]]:
+def run(spool: RunRecords, attempt: int, command: tuple[str, ...], timeout: float) -> Iterator[tuple[str, str]]:
     """The notes that a wrapper leaves, by the names of their files."""
     place = spool.place(EVENT_ID, attempt)
     task = {"place": str(place), "command": command, "input": "the event", "timeout": timeout, "output_kept": 1000}
@@ -68,7 +68,7 @@ def _plain(note: str, pid: int) -> str:
 
 def test_the_notes_of_a_command_are_those_that_were(tmp_path: Path) -> None:
     """That it has begun, and each way in which it can end."""
-    spool = Spool(tmp_path)
+    spool = RunRecords(tmp_path)
     parts = ["Notes of commands in the spool, by the names of their files."]
     for attempt, (title, command, timeout) in COMMANDS.items():
         found = dict(run(spool, attempt, command, timeout))
@@ -78,7 +78,7 @@ def test_the_notes_of_a_command_are_those_that_were(tmp_path: Path) -> None:
 
 def test_notes_that_were_left_are_read_as_they_were(tmp_path: Path) -> None:
     """Of a command that ended, of one that runs, of one whose wrapper or machine has gone, and of none."""
-    spool = Spool(tmp_path)
+    spool = RunRecords(tmp_path)
     assert isinstance(spool.look(spool.place(EVENT_ID, 1)), NotBegun)
     pid, ticks = os.getpid(), start_time(os.getpid())
     for line in golden(FILE).splitlines():

@@ -9,16 +9,15 @@ from typing import NamedTuple
 
 import pytest
 
-from duenotice.host.bridge import Bridge
-from duenotice.host.rules import Plug, no_rules, rules
+from duenotice.host.network import Bridge, GuestPort, no_rules, rules
 from tests.host.hypervisor import until
 from tests.programs import require_program
 from tests.support.namespaces import ENVIRONMENT, METADATA_ADDRESS, Machine
 
 pytestmark = pytest.mark.host
 
-THIEF = Plug("thief", "tap-thief", "52:54:00:00:00:0b", "10.0.0.11")
-VICTIM = Plug("victim", "tap-victim", "52:54:00:00:00:0c", "10.0.0.12")
+THIEF = GuestPort("thief", "tap-thief", "52:54:00:00:00:0b", "10.0.0.11")
+VICTIM = GuestPort("victim", "tap-victim", "52:54:00:00:00:0c", "10.0.0.12")
 IP, ARP = 0x0800, 0x0806
 TAGS: dict[str, tuple[tuple[int, int], ...]] = {
     "no tag": (),

@@ -9,7 +9,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from click import Option
 
-from duenotice.cli.judging import run
+from duenotice.cli.testing import run
 
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())

@@ -8,7 +8,7 @@ import pytest
 
 import duenotice
 from duenotice import errors
-from duenotice.cli.main import EXIT_CODES
+from duenotice.cli.errors import EXIT_CODES
 from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.operator_api.answers import STATUS
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from duenotice.bootstrap.logs import _line
-from duenotice.cli.feed import fold
+from duenotice.cli.live import fold
 from duenotice.console.audit import ACTIONS
 from duenotice.domain import commands
 from duenotice.domain import records as t

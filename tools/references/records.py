@@ -9,7 +9,7 @@ from duenotice.domain.apply import APPLIERS
 from duenotice.domain.records import QUIET, TOUCHES, Change, Transition
 from duenotice.domain.rules.decide import RULES
 from duenotice.impact.dispatcher import ACTIONS
-from duenotice.push.changes import TOLD
+from duenotice.push.worker import TOLD
 from tools.references.words import cell, code, head, table
 
 INTRO = """

@@ -29,7 +29,7 @@ from duenotice.engine.seat import Identity
 from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
-from duenotice.impact.claims import ImpactClaims, NodeClaims, OnlyNode
+from duenotice.impact.dispatcher import ImpactClaims, NodeClaims, OnlyNode
 from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.guard import Guard

@@ -22,9 +22,8 @@ from duenotice.impact.dispatcher import Dispatcher
 from duenotice.impact.driver import Driver
 from duenotice.impact.webhook import Receiver, WebhookDriver
 from duenotice.push.addresses import AllowedAddresses
-from duenotice.push.office import PushOffice
-from duenotice.push.pusher import Pusher, PushTerms
-from duenotice.push.receiver import PushRoads
+from duenotice.push.receiver import NetworkPolicy, ReceiverThread
+from duenotice.push.service import PushService, PushTerms
 from duenotice.settings import ServeSettings
 from duenotice.wire.fleet_file import is_name
 
@@ -80,15 +79,15 @@ def check_push(settings: ServeSettings) -> None:
         _trust(settings.push_ca_file)
 
 
-def pusher_of(settings: ServeSettings, engine: Engine) -> Pusher:
+def pusher_of(settings: ServeSettings, engine: Engine) -> PushService:
     """It delivers when it is started."""
-    roads = PushRoads(
+    policy = NetworkPolicy(
         _allowed(settings),
         partial(_trust, settings.push_ca_file),
         settings.push_timeout,
         ThreadPoolExecutor(MOST_SUBSCRIPTIONS, thread_name_prefix="push-resolver"),
     )
-    return Pusher(engine, PushOffice(roads), PushTerms(settings.push_retry_after))
+    return PushService(engine, ReceiverThread(policy), PushTerms(settings.push_retry_after))
 
 
 def _allowed(settings: ServeSettings) -> AllowedAddresses:

@@ -16,11 +16,9 @@ from duenotice.domain.fleet import Declaration
 from duenotice.domain.state import State
 from duenotice.engine.engine import SELF, Engine
 from duenotice.errors import DuenoticeError, Refused, Unavailable
-from duenotice.host.bridge import Bridge
-from duenotice.host.fleet import compose, plugs_of
-from duenotice.host.guests import GuestDomain
-from duenotice.host.ports import Hypervisor
-from duenotice.host.rules import rules
+from duenotice.host.fleet import compose, guest_ports
+from duenotice.host.hypervisor import GuestDomain, Hypervisor
+from duenotice.host.network import Bridge, rules
 from duenotice.wire.fleet_file import read_fleet
 
 
@@ -164,15 +162,15 @@ class HostWatch:
 
     async def _guard(self, here: Sequence[GuestDomain], state: State) -> None:
         ports = await asyncio.to_thread(self._bridge.ports)
-        plugs = plugs_of(here, state.fleet.vms, self._hosts[0].name)
-        script = rules(self._bridge.name, plugs, ports)
+        known = guest_ports(here, state.fleet.vms, self._hosts[0].name)
+        script = rules(self._bridge.name, known, ports)
         if script != self._script:
             await asyncio.to_thread(self._bridge.put, script)
             self._script = script
         if not await asyncio.to_thread(self._bridge.is_prepared):
             await asyncio.to_thread(self._bridge.put_back, script)
             log.warning("somebody had taken our rules or address from the bridge: put back", action="bridge-again")
-        await asyncio.to_thread(self._bridge.announce, [plug.tap for plug in plugs])
+        await asyncio.to_thread(self._bridge.announce, [guest.tap for guest in known])
 
     def _note_names(self, guests: Sequence[GuestDomain], state: State) -> None:
         for guest in guests:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import click
 
 from duenotice import __version__
-from duenotice.cli.arguments import EVENT_TYPE, SPAN, Noun
-from duenotice.cli.output import WRITERS, TableColumn, TableView, say, tell, write_one
+from duenotice.cli.options import EVENT_TYPE, SPAN, Group
+from duenotice.cli.output import WRITERS, print_note, print_text, view, write_one
 
 if TYPE_CHECKING:
     from duenotice.agent.config import Config
@@ -23,42 +23,17 @@ DEFAULT_STATE_DIR = "/var/lib/duenotice"
 CaseFields = dict[str, Any]
 """What the agent says about an event, as JSON: from its ledger, or from its port."""
 Rows = list[CaseFields]
-OUTLOOK = TableView(
-    "type",
-    (
-        TableColumn("EVENT", "type"),
-        TableColumn("RULE", "rule"),
-        TableColumn("WHEN", "when"),
-        TableColumn("DOES", "does", "prose"),
-    ),
-)
-CASES = TableView(
+OUTLOOK = view("type", "EVENT=type RULE=rule WHEN=when DOES=does:prose")
+CASES = view(
     "event_id",
-    (
-        TableColumn("EVENT", "event_id", "id"),
-        TableColumn("TYPE", "type"),
-        TableColumn("STATE", "state", "state"),
-        TableColumn("NOT BEFORE", "left", "when"),
-        TableColumn("SEEN", "first_seen", "when", spare=True),
-        TableColumn("VMS", "resources", "list"),
-        TableColumn("DONE", "done", "list"),
-    ),
+    "EVENT=event_id:id TYPE=type STATE=state:state NOT_BEFORE=left:when SEEN=first_seen:when? VMS=resources:list"
+    " DONE=done:list",
     "No event is coming, and nothing needs to be put back.",
 )
-
-
-WORKS = TableView(
+WORKS = view(
     "event_id",
-    (
-        TableColumn("EVENT", "event_id", "id"),
-        TableColumn("TYPE", "type"),
-        TableColumn("STATE", "event_state", "state"),
-        TableColumn("HANDLER", "handler"),
-        TableColumn("DID", "state", "state"),
-        TableColumn("TRIES", "tries", spare=True),
-        TableColumn("AT", "at", "when", spare=True),
-        TableColumn("REASON", "reason", "prose"),
-    ),
+    "EVENT=event_id:id TYPE=type STATE=event_state:state HANDLER=handler DID=state:state TRIES=tries? AT=at:when?"
+    " REASON=reason:prose",
     "The agent knows of no event.",
 )
 
@@ -95,7 +70,7 @@ _output = click.option(
 )
 
 
-@click.group(cls=Noun)
+@click.group(cls=Group)
 @click.version_option(__version__, prog_name="duenotice-agent")
 def agent() -> None:
     """Use the notice: prepare, approve, and put everything back."""
@@ -164,10 +139,10 @@ def check(config: str, state_dir: str, online: bool, unit: bool, rehearse: str |
         again = [sys.executable, str(Path(sys.argv[0]).absolute()), *words, "--config", file, "--rehearse"]
         found += rehearsal.rehearse_all(read, again)
     for each in (*found, *idle(read)):
-        tell(f"{config}: {each}")
+        print_note(f"{config}: {each}")
     if found:
         raise Misconfigured(f"{config} does not work on this machine.", hint="Fix what is listed above.")
-    tell(f"{config} is good.")
+    print_note(f"{config} is good.")
 
 
 def _ask_service(config: "Config") -> list[str]:
@@ -179,7 +154,7 @@ def _ask_service(config: "Config") -> list[str]:
         answer = online.ask(config)
     except MetadataError as error:
         raise Unavailable(error.message, hint=error.hint) from None
-    tell(online.summary(answer))
+    print_note(online.summary(answer))
     return online.findings(config, answer)
 
 
@@ -200,13 +175,14 @@ def status(config: str, state_dir: str, output: str) -> None:
     if output in ("json", "yaml", "jsonl"):
         write_one(output, found, CASES, _now)
     elif not rows and (problems or not found.get("heard", True)):
-        tell("It is not known whether an event is coming.")  # no document was read, or it cannot be relied on (S14)
+        # no document was read, or it cannot be relied on (S14)
+        print_note("It is not known whether an event is coming.")
     else:
         shown = [{**row, "left": row["not_before"] if row["coming"] else "", "done": _done(row)} for row in rows]
         WRITERS[output](shown, CASES, _now)
     for problem in problems:
-        tell(f"{problem['kind']}: {problem['what']}", fg="red")
-        tell(f" hint: {problem['hint']}")
+        print_note(f"{problem['kind']}: {problem['what']}", fg="red")
+        print_note(f" hint: {problem['hint']}")
     if not found["running"]:
         raise NotFound(f"No agent is running on {state_dir}.", hint="Start it with 'duenotice agent run'.")
     if problems:
@@ -241,7 +217,7 @@ def _lever(name: str) -> Callable[..., None]:
         from duenotice.agent.asking import pull
 
         _require_running(Path(state_dir))
-        tell(pull(Path(state_dir), name, event=event, handler=handler))
+        print_note(pull(Path(state_dir), name, event=event, handler=handler))
 
     return command
 
@@ -380,7 +356,7 @@ def drill(**asked: Unpack[DrillOptions]) -> None:
         played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
         _warn_if_idle(Path(asked["config"]), played)
         event_id = pull(directory, "drill", drill=msgspec.json.encode(played).decode())
-    say(event_id)
+    print_text(event_id)
     if event_id and not asked["no_wait"]:
         left = 0.0 if asked["cancel"] else (not_before - wall()).total_seconds() + lasts
         _follow_drill(directory, event_id, left)
@@ -392,7 +368,7 @@ def _warn_if_idle(config: Path, played: "Drill") -> None:
     from duenotice.agent.rules import rule_for
 
     if config.exists() and rule_for(load_config(config).rules, played.event(started=False, vm="")) is None:
-        tell(f"No rule of {config} matches such an event: nothing will be done.")
+        print_note(f"No rule of {config} matches such an event: nothing will be done.")
 
 
 def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
@@ -402,7 +378,7 @@ def _follow_drill(directory: Path, event_id: str, seconds: float) -> None:
 
     failed = False
     for line, good in follow(directory, event_id, seconds):
-        tell(line)
+        print_note(line)
         failed = failed or not good
     if failed:
         raise DuenoticeError("The drill did not go well.", hint="Look at what failed above, and at the agent's log.")

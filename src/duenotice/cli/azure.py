@@ -1,22 +1,26 @@
 """`duenotice azure`: what points `az` and the Azure SDKs to the service, and the keys that it signs with (M01-M03)."""
 
 import os
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
 
 import click
 
-from duenotice.cli.arguments import Noun
-from duenotice.cli.output import say, tell
-from duenotice.cli.session import Session, talks
+from duenotice.cli.options import Group
+from duenotice.cli.output import print_note, print_text
+from duenotice.cli.session import Session, with_client
 from duenotice.cli.views import AZURE
+from duenotice.client.operator.errors import Denied
 from duenotice.client.operator.place import found_token
-from duenotice.errors import NotFound
+from duenotice.errors import Misconfigured, NotFound, Unavailable, reason
 from duenotice.settings import default_data_dir
 
 if TYPE_CHECKING:
+    import ssl
+
     from duenotice.azure_api.signing_keys import SecretStore
 
 BASH = """\
@@ -92,7 +96,7 @@ class AzureProfile(NamedTuple):
     ca_file: str
 
 
-@click.group(cls=Noun)
+@click.group(cls=Group)
 def azure() -> None:
     """Point az and the Azure SDKs to the service."""
 
@@ -100,7 +104,7 @@ def azure() -> None:
 @azure.command("profile", epilog='Example: eval "$(duenotice azure profile)"')
 @click.argument("shell", type=click.Choice(list(LINES)), default="bash", metavar="[bash|powershell|python]")
 @click.option("--check", "checks", is_flag=True, help="Also try them: sign in, and list VMs.")
-@talks
+@with_client
 def profile(session: Session, shell: str, checks: bool) -> None:
     """Print the lines that point az and the SDKs here.
 
@@ -108,14 +112,14 @@ def profile(session: Session, shell: str, checks: bool) -> None:
     """
     found = _profile(session)
     if session.output == "table":
-        say(LINES[shell].format(**found._asdict(), token_file=_token_file()))
+        print_text(LINES[shell].format(**found._asdict(), token_file=_token_file()))
     else:
         session.show_one(found._asdict(), AZURE)
     if checks:
-        from duenotice.cli.azure_check import check  # http.client is slow to import
-
-        for line in check(found.resource_manager, found.tenant_id, found.client_id, found_token(), found.ca_file):
-            tell(line)
+        for line in _try_profile(
+            found.resource_manager, found.tenant_id, found.client_id, found_token(), found.ca_file
+        ):
+            print_note(line)
 
 
 @azure.command("rotate-key", epilog="Example: duenotice azure rotate-key --at-once --data-dir /var/lib/duenotice")
@@ -139,7 +143,7 @@ def rotate_key(data_dir: str | None, url: str | None, at_once: bool) -> None:
     with closing(_store(Path(data_dir) if data_dir else default_data_dir(), url)) as store:
         SigningKeys(store).rotate(at_once)
     when = "counts within a minute, and no other does" if at_once else "is used in five minutes"
-    tell(f"The new key {when}.")
+    print_note(f"The new key {when}.")
 
 
 def _store(directory: Path, url: str | None) -> "SecretStore":
@@ -190,3 +194,50 @@ def _ca_file(theirs: str, ca: str, url: str) -> str:
 
 def _token_file() -> str:
     return os.environ.get("DUENOTICE_TOKEN_FILE") or str(default_data_dir() / "admin.token")
+
+
+SECONDS = 30.0
+_VERSION = "api-version=2024-07-01"
+
+
+def _try_profile(url: str, tenant: str, client: str, secret: str, ca_file: str) -> Iterator[str]:
+    """Do as a client would: a line for each thing that works; the first that does not is an error."""
+    import ssl
+
+    try:
+        tls = ssl.create_default_context(cafile=ca_file or None)
+    except (OSError, ssl.SSLError) as error:
+        raise Misconfigured(f"{ca_file} is not a CA: {reason(error)}.", hint="Ask for the profile again.") from None
+    found = _ask(tls, url, "GET", f"/metadata/endpoints?{_VERSION}")
+    yield f"ok  {found['resourceManager']} is trusted"
+    form = urlencode({"grant_type": "client_credentials", "client_id": client, "client_secret": secret, "scope": url})
+    token = _ask(tls, url, "POST", f"/{tenant}/oauth2/v2.0/token", {}, form)["access_token"]
+    yield "ok  signed in"
+    bearer = {"Authorization": f"Bearer {token}"}
+    (subscription,) = _ask(tls, url, "GET", f"/subscriptions?{_VERSION}", bearer)["value"]
+    place = f"{subscription['id']}/providers/Microsoft.Compute/virtualMachines?{_VERSION}"
+    page = _ask(tls, url, "GET", place, bearer)
+    yield f"ok  {len(page['value'])}{' and more' if 'nextLink' in page else ''} VMs"
+
+
+def _ask(
+    tls: "ssl.SSLContext", url: str, method: str, target: str, headers: dict[str, str] | None = None, body: str = ""
+) -> Any:
+    import http.client  # slow to import, and needed only to check
+    import json
+
+    parts = urlsplit(url)
+    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=SECONDS, context=tls)
+    try:
+        connection.request(method, target, body or None, headers or {})
+        answer = connection.getresponse()
+        content = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        hint = "Does the service listen there, and is its certificate for that name? See --azure-names."
+        raise Unavailable(f"{url} does not answer: {reason(error)}.", hint=hint) from None
+    finally:
+        connection.close()
+    if answer.status != 200:
+        kind = Denied if answer.status in (401, 403) else NotFound
+        raise kind(f"{method} {target.partition('?')[0]}: {answer.status} {content[:200].decode(errors='replace')}")
+    return json.loads(content)

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
-from duenotice.cli.feed import OUTCOMES, Events
-from duenotice.cli.output import say
+from duenotice.cli.live import OUTCOMES, Events, WatchedPlan, display, is_dumb, newest, watch
+from duenotice.cli.output import print_text
 from duenotice.cli.session import Session, connected
-from duenotice.cli.watching import WatchedPlan, is_dumb, newest, screen, watch
 from duenotice.client.operator.place import DEFAULT_ENDPOINT
 from duenotice.errors import DuenoticeError
 from duenotice.escape import one_line
@@ -84,7 +83,7 @@ def demo(watch: bool | None, **flags: str | None) -> None:
     configure(resolved.settings.log_format, cast(TextIO, _LateFile(folder / LOG)) if watches else None)
     run(resolved, _greeting(folder, watches), _around(watches))
     with suppress(OSError):  # the terminal may be gone
-        say("\nThe demo has ended. The next one goes on from here.")
+        print_text("\nThe demo has ended. The next one goes on from here.")
 
 
 class _LateFile:
@@ -132,22 +131,22 @@ def _greeting(folder: Path, watches: bool) -> Callable[["Service"], None]:
         metadata, operator = host_port(service.metadata_address), host_port(service.operator_address)
         poll = f"http://{metadata}/metadata/scheduledevents?api-version=2020-07-01"
         clock = service.engine.clock.name
-        say(f"duenotice serves {len(service.engine.state.fleet.vms)} VMs", nl=False, bold=True)
-        say(f", clock {clock}")
-        say(f"  VMs ask       {poll}")
-        say(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")
-        say(f"  the console   http://{operator}/  (sign in with that token)")
+        print_text(f"duenotice serves {len(service.engine.state.fleet.vms)} VMs", nl=False, bold=True)
+        print_text(f", clock {clock}")
+        print_text(f"  VMs ask       {poll}")
+        print_text(f"  the operator  http://{operator}/v1  (token: {folder / 'admin.token'})")
+        print_text(f"  the console   http://{operator}/  (sign in with that token)")
         if service.azure is not None:
-            say(f"  Azure's tools {service.azure.url}  (see '{_us()} azure profile')")
-        say(f"  the log       {folder / LOG if watches else 'standard error'}")
-        say("\nTry, in another terminal:", bold=True)
-        say(f"  export DUENOTICE_TOKEN_FILE={folder / 'admin.token'}")
+            print_text(f"  Azure's tools {service.azure.url}  (see '{_us()} azure profile')")
+        print_text(f"  the log       {folder / LOG if watches else 'standard error'}")
+        print_text("\nTry, in another terminal:", bold=True)
+        print_text(f"  export DUENOTICE_TOKEN_FILE={folder / 'admin.token'}")
         if f"http://{operator}" != DEFAULT_ENDPOINT:
-            say(f"  export DUENOTICE_ENDPOINT=http://{operator}")
+            print_text(f"  export DUENOTICE_ENDPOINT=http://{operator}")
         for command, why in TRIES.items():
-            say(f"  # {why}", dim=True)
-            say(f"  {command.format(us=_us(), poll=poll)}")
-        say()
+            print_text(f"  # {why}", dim=True)
+            print_text(f"  {command.format(us=_us(), poll=poll)}")
+        print_text()
 
     return greet
 
@@ -189,7 +188,7 @@ class DemoView:
 
     def run(self) -> None:
         """Until the service ends."""
-        with suppress(DuenoticeError, OSError), screen(stderr=False) as on:
+        with suppress(DuenoticeError, OSError), display(stderr=False) as on:
             watch(self._session, self, on, "365d", "The demo is")
 
     def begin(self) -> None:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.arguments import EVENT_STATE, EVENT_TYPE, MOMENT, NAME, NOTE, SPAN, Noun, choice
-from duenotice.cli.failures import ToRetry, number_of_failed, tell_what_next
-from duenotice.cli.output import tell
-from duenotice.cli.session import Session, talks
+from duenotice.cli.live import report, waits, watch_events
+from duenotice.cli.options import EVENT_STATE, EVENT_TYPE, MOMENT, NAME, NOTE, SPAN, Group, choice
+from duenotice.cli.output import print_note
+from duenotice.cli.session import FailedEvent, Session, number_of_failed, print_next_steps, with_client
 from duenotice.cli.views import AUDIT, EVENT, EVENTS, OVER_EVENTS
-from duenotice.cli.watching import report, waits, watch_events
 
 if TYPE_CHECKING:
     from duenotice.client import OperatorClient
@@ -37,7 +36,7 @@ class EventOptions(TypedDict):
     cause: str
 
 
-@click.group(cls=Noun)
+@click.group(cls=Group)
 def events() -> None:
     """List, schedule, cancel, approve and watch events."""
 
@@ -59,7 +58,7 @@ def _filtered(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--host", type=NAME, default=None, help="Only events of this host.")
 @click.option("--maintenance", type=NAME, metavar="ID", default=None, help="Only events of this maintenance.")
 @click.option("-q", "--query", "q", type=NAME, metavar="TEXT", help="Only events with this text in them.")
-@talks
+@with_client
 def list_events(session: Session, state: tuple[str, ...], **filters: str | None) -> None:
     """List the events that are not over; with --state also those that are.
 
@@ -69,7 +68,7 @@ def list_events(session: Session, state: tuple[str, ...], **filters: str | None)
     if not state and not given.keys() & set(MORE_FILTERS):
         session.show(session.client.events(**given), EVENTS)
         if session.output == "table" and (failed := number_of_failed(session.client)):
-            tell(f"{failed} more failed: 'duenotice events list --state failed' shows why.")
+            print_note(f"{failed} more failed: 'duenotice events list --state failed' shows why.")
         return
     if odd := [name for name in ("phase", "scope") if name in given]:
         raise click.UsageError(f"--{odd[0]} cannot be combined with these.")
@@ -79,11 +78,11 @@ def list_events(session: Session, state: tuple[str, ...], **filters: str | None)
         return
     found = list(rows)
     session.show(found, OVER_EVENTS if any(row.outcome for row in found) else EVENTS)
-    tell_what_next(map(_failed, (row for row in found if row.state == "failed")))
+    print_next_steps(map(_failed, (row for row in found if row.state == "failed")))
 
 
-def _failed(life: "Life") -> ToRetry:
-    return ToRetry(life.id, life.type, life.resources, life.maintenance)
+def _failed(life: "Life") -> FailedEvent:
+    return FailedEvent(life.id, life.type, life.resources, life.maintenance)
 
 
 def _rows(client: "OperatorClient", **asked: str) -> "Iterator[EventRow]":
@@ -98,13 +97,13 @@ def _rows(client: "OperatorClient", **asked: str) -> "Iterator[EventRow]":
 
 @events.command("show", epilog="Example: duenotice events show 5C2F53")
 @click.argument("event_id", type=NAME, metavar="EVENT")
-@talks
+@with_client
 def show_event(session: Session, event_id: str) -> None:
     """Show an event, also when it is over; the beginning of its id is enough."""
     life = session.client.event_life(event_id)
     session.show_one(life, EVENT)
     if session.output == "table" and life.state == "failed":
-        tell_what_next([_failed(life)])
+        print_next_steps([_failed(life)])
 
 
 @events.command("schedule", epilog="Example: duenotice events schedule web-0 --type Freeze --wait")
@@ -120,7 +119,7 @@ def show_event(session: Session, event_id: str) -> None:
     help="Why the VMs are hit.  [default: maintenance]",
 )
 @waits
-@talks
+@with_client
 def schedule(
     session: Session, vms: tuple[str, ...], type_: str, wait: bool, wait_timeout: str, **more: Unpack[EventOptions]
 ) -> None:
@@ -133,12 +132,12 @@ def schedule(
 def _act(name: str, text: str, done: str, do: "Callable[[OperatorClient, str], Event]") -> None:
     @events.command(name, help=text, epilog=f"Example: duenotice events {name} 5C2F53")
     @click.argument("event_ids", type=NAME, nargs=-1, required=True, metavar="EVENT…")
-    @talks
+    @with_client
     def act(session: Session, event_ids: tuple[str, ...]) -> None:
         full = [session.client.event(event_id).id for event_id in event_ids]
         session.show([do(session.client, event_id) for event_id in full], EVENTS)
         if session.output == "table":
-            tell(f"{done} {len(full)}.")
+            print_note(f"{done} {len(full)}.")
 
 
 _act("cancel", "Cancel events that have not started.", "Cancelled", lambda client, event: client.cancel_event(event))
@@ -153,30 +152,30 @@ _act(
 @events.command("acknowledge", epilog="Example: duenotice events acknowledge 5C2F53 --note 'disk replaced'")
 @click.argument("event_ids", type=NAME, nargs=-1, required=True, metavar="EVENT…")
 @NOTE
-@talks
+@with_client
 def acknowledge(session: Session, event_ids: tuple[str, ...], note: str) -> None:
     """Say that somebody takes care of events that have failed: they need nobody any more."""
     done = [session.client.acknowledge_event(event_id, note).id for event_id in event_ids]
     session.show([session.client.event_life(event_id) for event_id in done], OVER_EVENTS)
     if session.output == "table":
-        tell(f"Acknowledged {len(done)}.")
+        print_note(f"Acknowledged {len(done)}.")
 
 
 @events.command("report", epilog="Example: duenotice events report 5C2F53 --failure 'no such VM'")
 @click.argument("event_id", type=NAME, metavar="EVENT")
 @click.option("--failure", metavar="TEXT", default="", help="Why it failed. Without this it is reported as done.")
-@talks
+@with_client
 def report_impact(session: Session, event_id: str, failure: str) -> None:
     """Report that the impact of a started event is over, on behalf of its driver."""
     full = session.client.event(event_id).id
     session.show([session.client.report_event(full, failure)], EVENTS)
     if session.output == "table":
-        tell("Reported as failed." if failure else "Reported as done.")
+        print_note("Reported as failed." if failure else "Reported as done.")
 
 
 @events.command("history", epilog="Example: duenotice events history 5C2F53 -o json")
 @click.argument("event_id", type=NAME, metavar="EVENT")
-@talks
+@with_client
 def history(session: Session, event_id: str) -> None:
     """Show everything that happened to an event, also when it is over."""
     session.show(session.client.event_history(event_id), AUDIT)
@@ -186,7 +185,7 @@ def history(session: Session, event_id: str) -> None:
 @click.argument("event_ids", type=NAME, nargs=-1, metavar="[EVENT…]")
 @click.option("--until-none", is_flag=True, help="End when no event is left.")
 @click.option("--wait-timeout", type=SPAN, default="365d", help="End after this long.")
-@talks
+@with_client
 def watch(session: Session, event_ids: tuple[str, ...], until_none: bool, wait_timeout: str) -> None:
     """Watch events; with ids, until these events are over.
 

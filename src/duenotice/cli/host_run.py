@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duenotice.cli.output import say
+from duenotice.cli.output import print_text
 from duenotice.cli.serve import Beside, follower_welcome, run, welcome, with_settings
 from duenotice.errors import Misconfigured
 from duenotice.settings import ENVIRONMENT_PREFIX, Resolved, resolve
@@ -16,8 +16,8 @@ from duenotice.settings import ENVIRONMENT_PREFIX, Resolved, resolve
 if TYPE_CHECKING:
     from duenotice.bootstrap.host_watch import MappingFile
     from duenotice.domain.fleet import Declaration
-    from duenotice.host.bridge import Bridge
-    from duenotice.host.ports import Hypervisor
+    from duenotice.host.hypervisor import Hypervisor
+    from duenotice.host.network import Bridge
 
 LISTEN = {"metadata_listen": "169.254.169.254:80"}
 ALONE = {"impact": "libvirt", "impact_at_once": 1000}
@@ -64,7 +64,7 @@ def run_host(
     hosts = _hosts(",".join([f"{name}={connect}", *also]))
     from duenotice.bootstrap.host_watch import MappingFile
     from duenotice.bootstrap.logs import configure
-    from duenotice.host.bridge import Bridge
+    from duenotice.host.network import Bridge
 
     configure(resolved.settings.log_format)
     file = MappingFile(resolved.settings.fleet)
@@ -78,7 +78,7 @@ def _run(resolved: Resolved, hosts: "list[Hypervisor]", bridge: "Bridge", file: 
     from msgspec import structs
 
     from duenotice.bootstrap.host_watch import HostWatch
-    from duenotice.host.rules import rules
+    from duenotice.host.network import rules
 
     hosts[0].guests(bridge.name)  # before anything is changed: a libvirt that is not there is an error of the start
     greet = follower_welcome if resolved.settings.follow else welcome
@@ -92,19 +92,19 @@ def _run(resolved: Resolved, hosts: "list[Hypervisor]", bridge: "Bridge", file: 
 
 
 def _show(hosts: "list[Hypervisor]", bridge: "Bridge", file: "Declaration | None") -> None:
-    from duenotice.host.fleet import compose, plugs_of
-    from duenotice.host.rules import rules
+    from duenotice.host.fleet import compose, guest_ports
+    from duenotice.host.network import rules
 
     guests = [guest for host in hosts for guest in host.guests("")]
     made = compose(guests, [host.name for host in hosts], file, {}, set(), bridge.own_addresses())
     vms = {vm.name: vm for vm in made.declaration.vms}
     for vm in vms.values():
         place = f"  {vm.group} UD {vm.update_domain}" if vm.group else f"  zone {vm.zone}" if vm.zone else ""
-        say(f"# {vm.name}  {vm.address}  on {vm.host}{place}")
+        print_text(f"# {vm.name}  {vm.address}  on {vm.host}{place}")
     for name, trouble in made.troubles.items():
-        say(f"# {name} cannot be told: {trouble}")
-    plugs = plugs_of(hosts[0].guests(bridge.name), vms, hosts[0].name)
-    say(rules(bridge.name, plugs, bridge.ports()).rstrip())
+        print_text(f"# {name} cannot be told: {trouble}")
+    known = guest_ports(hosts[0].guests(bridge.name), vms, hosts[0].name)
+    print_text(rules(bridge.name, known, bridge.ports()).rstrip())
 
 
 def _hosts(named: str) -> "list[Hypervisor]":

@@ -1,67 +1,44 @@
-"""The `duenotice` command: an error is one line of what happened and one of what to do, never a traceback."""
+"""The `duenotice` command: all nouns, and how it ends. An error is one line of what happened and one of what to do."""
 
 import errno
-import importlib
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import click
 
 from duenotice import __version__
-from duenotice.cli.arguments import Noun
-from duenotice.cli.errors import NotInTime
-from duenotice.cli.output import say, tell
-from duenotice.client.operator.errors import Denied, NoAnswer
+from duenotice.cli.errors import EXIT_CODES
+from duenotice.cli.options import CommandPlace, Group
+from duenotice.cli.output import print_note, print_text
 from duenotice.clock import survive_every_year
-from duenotice.errors import DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable, missing_extra
-
-EXIT_CODES: dict[type[DuenoticeError], int] = {
-    DuenoticeError: 1,
-    Malformed: 2,
-    Misconfigured: 2,
-    NotFound: 3,
-    Refused: 4,
-    Denied: 5,
-    Unavailable: 6,
-    NotInTime: 7,
-    NoAnswer: 7,
-}
-
-
-class CommandPlace(NamedTuple):
-    """Where a command is defined and what it is for; it is imported only when it is called."""
-
-    where: str
-    help: str
-
+from duenotice.errors import DuenoticeError, missing_extra
 
 COMMANDS = {
     "serve": CommandPlace("serve:serve", "Run the service that VMs ask for coming events."),
     "demo": CommandPlace("demo:demo", "Start a busy fleet of 60 VMs, and watch it."),
-    "vm": CommandPlace("vm:vm", "List, restart, redeploy, evict and delete VMs."),
-    "scale-set": CommandPlace("scale_set:scale_set", "List scale sets, show and scale them, delete instances."),
-    "policy": CommandPlace("policy:policy", "Show and set what owners approve beforehand."),
+    "vm": CommandPlace("vms:vm", "List, restart, redeploy, evict and delete VMs."),
+    "scale-set": CommandPlace("fleet:scale_set", "List scale sets, show and scale them, delete instances."),
+    "policy": CommandPlace("vms:policy", "Show and set what owners approve beforehand."),
     "events": CommandPlace("events:events", "List, schedule, cancel, approve and watch events."),
     "maintenance": CommandPlace("maintenance:maintenance", "Plan maintenances and follow them."),
-    "host": CommandPlace("host:host", "List, drain, degrade, fail and repair hosts; run on a hypervisor."),
-    "document": CommandPlace("vm:document", "Show the document as a VM reads it."),
-    "search": CommandPlace("search:search", "Find VMs, groups, hosts, maintenances and events by name."),
-    "clock": CommandPlace("clock:clock", "Show the service's clock, let time pass."),
+    "host": CommandPlace("fleet:host", "List, drain, degrade, fail and repair hosts; run on a hypervisor."),
+    "document": CommandPlace("vms:document", "Show the document as a VM reads it."),
+    "search": CommandPlace("vms:search", "Find VMs, groups, hosts, maintenances and events by name."),
+    "clock": CommandPlace("admin:clock", "Show the service's clock, let time pass."),
     "fleet": CommandPlace("fleet:fleet", "Apply a fleet file, show what there is."),
-    "scenario": CommandPlace("scenario:scenario", "List, show and play scenarios."),
-    "run": CommandPlace("judging:run", "Lead a program through maintenance, and judge it."),
-    "check": CommandPlace("judging:check", "Judge a client that you start yourself."),
+    "scenario": CommandPlace("scenarios:scenario", "List, show and play scenarios."),
+    "run": CommandPlace("testing:run", "Lead a program through maintenance, and judge it."),
+    "check": CommandPlace("testing:check", "Judge a client that you start yourself."),
     "record": CommandPlace("recording:record", "Record the documents of an endpoint."),
     "replay": CommandPlace("recording:replay", "Serve a recording, at any speed."),
     "diff": CommandPlace("recording:diff", "Compare the answers of two endpoints."),
-    "audit": CommandPlace("audit:audit", "Show who did what, and when."),
-    "subscription": CommandPlace("subscription:subscription", "Tell receivers of events by push."),
+    "audit": CommandPlace("admin:audit", "Show who did what, and when."),
+    "subscription": CommandPlace("admin:subscription", "Tell receivers of events by push."),
     "azure": CommandPlace("azure:azure", "Point az and the Azure SDKs to the service."),
-    "token": CommandPlace("token:token", "Create, list and revoke tokens."),
-    "node": CommandPlace("node:node", "List the nodes of the service, and see which one leads."),
-    "db": CommandPlace("db:db", "Make and check the tables of a journal in PostgreSQL."),
-    "journal": CommandPlace("journal:journal", "Copy the journal of a stopped service."),
+    "token": CommandPlace("admin:token", "Create, list and revoke tokens."),
+    "node": CommandPlace("admin:node", "List the nodes of the service, and see which one leads."),
+    "db": CommandPlace("admin:db", "Make and check the tables of a journal in PostgreSQL."),
+    "journal": CommandPlace("admin:journal", "Copy the journal of a stopped service."),
     "agent": CommandPlace("agent:agent", "Run on a VM: prepare for its events, approve them, put things back."),
     "doctor": CommandPlace("doctor:doctor", "Check what is installed and what this machine allows."),
     "completion": CommandPlace("main:completion", "Print the completion script of a shell."),
@@ -71,19 +48,8 @@ COMMANDS = {
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
-class LazyGroup(Noun):
-    """A group that imports a command when it is called, so that `--help` stays quick."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].where.partition(":")
-        found = getattr(importlib.import_module(f"duenotice.cli.{module}"), name)
-        assert isinstance(found, click.Command)
-        return found
+class Root(Group):
+    """The command itself, which says what is missing when an extra is not installed."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Also flush the output, so that a broken pipe is noticed here."""
@@ -95,13 +61,10 @@ class LazyGroup(Noun):
             sys.stdout.flush()
         return result
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, place.help) for name, place in COMMANDS.items()])
-
 
 @click.group(
-    cls=LazyGroup,
+    cls=Root,
+    lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DUENOTICE"},
     epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused, 5 not allowed, 6 unreachable, 7 timed out.",
 )
@@ -119,10 +82,10 @@ def completion(shell: str) -> None:
     root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)
     assert kind is not None
-    say(kind(root, {}, "duenotice", "_DUENOTICE_COMPLETE").source())
+    print_text(kind(root, {}, "duenotice", "_DUENOTICE_COMPLETE").source())
 
 
-def _told(error: click.ClickException) -> tuple[str, str]:
+def _in_our_form(error: click.ClickException) -> tuple[str, str]:
     """An error of click in the form of our own: what happened, and what to do."""
     words = error.format_message().replace("\n\t", " ")  # click puts choices on lines of their own
     what, _, near = words.partition(" Did you mean ")
@@ -131,10 +94,10 @@ def _told(error: click.ClickException) -> tuple[str, str]:
     return what.rstrip(".") + ".", f"Did you mean {near}" if near else hint
 
 
-def _say(what: str, hint: str) -> None:
-    tell(f"error: {what}", fg="red")
+def _print_error(what: str, hint: str) -> None:
+    print_note(f"error: {what}", fg="red")
     if hint:
-        tell(f" hint: {hint}")
+        print_note(f" hint: {hint}")
 
 
 def main(arguments: Sequence[str] | None = None, root: click.Command = duenotice, name: str = "duenotice") -> None:
@@ -149,17 +112,17 @@ def main(arguments: Sequence[str] | None = None, root: click.Command = duenotice
     except click.exceptions.Abort:
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:
-        say(error.format_message(), err=True)
+        print_text(error.format_message(), err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        _say(*_told(error))
+        _print_error(*_in_our_form(error))
         sys.exit(error.exit_code)
     except DuenoticeError as error:
-        _say(error.message, error.hint)
+        _print_error(error.message, error.hint)
         sys.exit(next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES))
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise
         sys.stdout = None  # otherwise Python tries to write the rest once more, and fails again
-        _say(f"The output cannot be written: {error.strerror}.", "Make room, or write it elsewhere.")
+        _print_error(f"The output cannot be written: {error.strerror}.", "Make room, or write it elsewhere.")
         sys.exit(1)

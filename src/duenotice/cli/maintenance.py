@@ -6,35 +6,43 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 import click
 
-from duenotice.cli.arguments import COUNT, MAINTENANCE_TYPE, MOMENT, NAME, NOTE, SPAN, Noun
-from duenotice.cli.output import tell
-from duenotice.cli.session import Session, talks
+from duenotice.cli.live import follow_plan, newest, show_plan
+from duenotice.cli.options import COUNT, MAINTENANCE_TYPE, MOMENT, NAME, NOTE, SPAN, Group
+from duenotice.cli.output import print_note
+from duenotice.cli.session import Session, with_client
 from duenotice.cli.views import MAINTENANCES, STEPS, TIMELINE, by_domain
-from duenotice.cli.watching import follow_plan, newest, show_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from duenotice.client import OperatorClient
     from duenotice.wire.operator import Maintenance, MaintenanceRequest, PlannedStep, Timeline
 
 
-class Turn(NamedTuple):
-    """Another direction for a maintenance: its help, and what is done."""
+class Control(NamedTuple):
+    """A change of a maintenance: its help, what is done, and whether it may have another window."""
 
     help: str
-    do: "Callable[[OperatorClient, str], Maintenance]"
+    do: "Callable[..., Maintenance]"
+    takes_window: bool = False
 
 
-TURNS = {
-    "pause": Turn("Begin no further step until resumed.", lambda client, plan: client.pause_maintenance(plan)),
-    "cancel": Turn(
+CONTROLS = {
+    "pause": Control("Begin no further step until resumed.", lambda client, plan: client.pause_maintenance(plan)),
+    "cancel": Control(
         "Begin no further step, and cancel events that have not started.",
         lambda client, plan: client.cancel_maintenance(plan),
     ),
+    "resume": Control(
+        "Go on with a paused maintenance; when its window is over, it needs a new one.",
+        lambda client, plan, window: client.resume_maintenance(plan, window=window),
+        takes_window=True,
+    ),
+    "retry": Control(
+        "Try the steps again that have failed, and go on with the maintenance.",
+        lambda client, plan, window: client.retry_maintenance(plan, window=window),
+        takes_window=True,
+    ),
 }
-
-
 STEP_STATUSES = ("waiting", "under-way", "done", "failed", "skipped")
 
 
@@ -65,13 +73,13 @@ WATCH_TIMEOUT = click.option(
 )
 
 
-@click.group(cls=Noun)
+@click.group(cls=Group)
 def maintenance() -> None:
     """Plan maintenances and follow them."""
 
 
 @maintenance.command("list", epilog="Example: duenotice maintenance list")
-@talks
+@with_client
 def list_plans(session: Session) -> None:
     """List maintenances."""
     session.show(session.client.maintenances(), MAINTENANCES)
@@ -116,7 +124,7 @@ def list_plans(session: Session) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show the timeline that it would have.")
 @click.option("--wait", is_flag=True, help="Follow the maintenance to its end.")
 @WATCH_TIMEOUT
-@talks
+@with_client
 def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **asked: Unpack[MaintenanceOptions]) -> None:
     """Begin a maintenance of a set, a scale set, hosts, or VMs by name, zone or tag."""
     from duenotice.wire.operator import MaintenanceRequest
@@ -126,9 +134,13 @@ def start(session: Session, dry_run: bool, wait: bool, wait_timeout: str, **aske
         seen = session.client.preview_maintenance(request)
         session.show(_planned(session, request, seen), by_domain(TIMELINE, request.by))
         if seen.next is not None and session.output == "table":
-            tell(f"And {seen.steps - len(seen.timeline):,} more steps, over by {seen.ends_at}; -o json shows all.")
+            print_note(
+                f"And {seen.steps - len(seen.timeline):,} more steps, over by {seen.ends_at}; -o json shows all."
+            )
         if seen.left_out and session.output == "table":
-            tell(f"Steps that find no place in the window: {seen.left_out}. After the window the maintenance pauses.")
+            print_note(
+                f"Steps that find no place in the window: {seen.left_out}. After the window the maintenance pauses."
+            )
         return
     plan = session.client.begin_maintenance(request)
     show_plan(session, plan)
@@ -148,7 +160,7 @@ def _planned(session: Session, request: "MaintenanceRequest", seen: "Timeline") 
 @click.argument("maintenance_id", type=NAME, metavar="[MAINTENANCE]", required=False)
 @click.option("--watch", is_flag=True, help="Stay until it is over; a terminal shows a live view.")
 @WATCH_TIMEOUT
-@talks
+@with_client
 def show(session: Session, maintenance_id: str | None, watch: bool, wait_timeout: str) -> None:
     """Show a maintenance with its steps. Without an id it is the newest; the beginning of an id is enough."""
     full = session.client.maintenance(maintenance_id).id if maintenance_id else newest(session)
@@ -161,59 +173,38 @@ def show(session: Session, maintenance_id: str | None, watch: bool, wait_timeout
 @maintenance.command("steps", epilog="Example: duenotice maintenance steps A3BCB4 --status failed")
 @click.argument("maintenance_id", type=NAME, metavar="[MAINTENANCE]", required=False)
 @click.option("--status", type=click.Choice(STEP_STATUSES), default=None, help="Only those in this state.")
-@talks
+@with_client
 def steps(session: Session, maintenance_id: str | None, status: str | None) -> None:
     """List the steps of a maintenance. Without an id it is the newest."""
     plan = session.client.maintenance(maintenance_id or newest(session))
     session.show(session.client.steps(plan.id, status=status or ""), by_domain(STEPS, plan.by))
 
 
-def _turn(name: str, turn: Turn) -> None:
-    @maintenance.command(name, help=turn.help, epilog=f"Example: duenotice maintenance {name} A3BCB4")
-    @click.argument("maintenance_id", type=NAME, metavar="MAINTENANCE")
-    @talks
-    def command(session: Session, maintenance_id: str) -> None:
-        plan = turn.do(session.client, maintenance_id)
+def _control(name: str, control: Control) -> click.Command:
+    @with_client
+    def command(session: Session, maintenance_id: str, **window: str) -> None:
+        plan = control.do(session.client, maintenance_id, **window)
         session.show_one(plan, MAINTENANCES)
         if session.output == "table":
-            tell(f"Maintenance {plan.id} is {plan.status}.")
+            print_note(f"Maintenance {plan.id} is {plan.status}.")
+
+    if control.takes_window:
+        command = WINDOW(command)
+    command = click.argument("maintenance_id", type=NAME, metavar="MAINTENANCE")(command)
+    return click.command(name, help=control.help, epilog=f"Example: duenotice maintenance {name} A3BCB4")(command)
 
 
-def _forward(name: str, text: str, do: "Callable[..., Maintenance]") -> None:
-    @maintenance.command(name, help=text, epilog=f"Example: duenotice maintenance {name} A3BCB4")
-    @click.argument("maintenance_id", type=NAME, metavar="MAINTENANCE")
-    @WINDOW
-    @talks
-    def command(session: Session, maintenance_id: str, window: str) -> None:
-        plan = do(session.client, maintenance_id, window=window)
-        session.show_one(plan, MAINTENANCES)
-        if session.output == "table":
-            tell(f"Maintenance {plan.id} is {plan.status}.")
-
-
-_forward(
-    "resume",
-    "Go on with a paused maintenance; when its window is over, it needs a new one.",
-    lambda client, plan, window: client.resume_maintenance(plan, window=window),
-)
-_forward(
-    "retry",
-    "Try the steps again that have failed, and go on with the maintenance.",
-    lambda client, plan, window: client.retry_maintenance(plan, window=window),
-)
+for _name, _what in CONTROLS.items():
+    maintenance.add_command(_control(_name, _what))
 
 
 @maintenance.command("acknowledge", epilog="Example: duenotice maintenance acknowledge A3BCB4 --note 'disk replaced'")
 @click.argument("maintenance_id", type=NAME, metavar="MAINTENANCE")
 @NOTE
-@talks
+@with_client
 def acknowledge(session: Session, maintenance_id: str, note: str) -> None:
     """Say that somebody takes care of all that has failed in a maintenance: it needs nobody any more."""
     plan = session.client.acknowledge_maintenance(maintenance_id, note)
     session.show_one(plan, MAINTENANCES)
     if session.output == "table":
-        tell(f"What has failed in maintenance {plan.id} is acknowledged.")
-
-
-for _name, _what in TURNS.items():
-    _turn(_name, _what)
+        print_note(f"What has failed in maintenance {plan.id} is acknowledged.")

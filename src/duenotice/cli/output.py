@@ -1,11 +1,12 @@
 """What is printed: data on standard output as a table, JSON, JSON lines, YAML or names; words to people beside it.
 
-All but tables passes through `say`, `tell`, `put` and `asked`, so that no text can act on the terminal (S28).
+All but tables passes through `print_text`, `print_note`, `print_row` and `confirm`, so that no text can act on the
+terminal (S28).
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import NamedTuple, TypedDict, Unpack
@@ -14,6 +15,8 @@ import click
 
 from duenotice.escape import lines, one_line
 
+Fields = dict[str, object]
+"""A thing as JSON has it."""
 Now = Callable[[], datetime]
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -26,36 +29,36 @@ class Style(TypedDict, total=False):
     dim: bool
 
 
-def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Unpack[Style]) -> None:
+def print_text(text: str = "", *, err: bool = False, nl: bool = True, **style: Unpack[Style]) -> None:
     """Print a text of one or many lines; its style is never part of the text."""
     click.secho(lines(text), err=err, nl=nl, **style)  # noqa: TID251
 
 
-def tell(message: str, **style: Unpack[Style]) -> None:
+def print_note(message: str, **style: Unpack[Style]) -> None:
     """Say something to the person in one line; standard output is for data."""
-    say(one_line(message), err=True, **style)
+    print_text(one_line(message), err=True, **style)
 
 
-def put(line: str) -> None:
+def print_row(line: str) -> None:
     """One line of many; it is buffered."""
     sys.stdout.write(f"{one_line(line)}\n")
 
 
-def asked(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Whether the person says yes."""
     return click.confirm(one_line(question), err=True)
 
 
 class TableColumn(NamedTuple):
-    """A column of a table: its title, the key of its value, and how it looks (see cells.LOOKS).
+    """A column of a table: its title, the key of its value, and how it looks (see views.LOOKS).
 
-    The key "" is the whole thing. A spare column is left out when the terminal is too narrow for all columns.
+    The key "" is the whole thing. An optional column is left out when the terminal is too narrow for all columns.
     """
 
     title: str
     key: str
     look: str = "text"
-    spare: bool = False
+    optional: bool = False
 
 
 class TableView(NamedTuple):
@@ -63,66 +66,108 @@ class TableView(NamedTuple):
 
     name: str
     columns: tuple[TableColumn, ...]
-    none: str = "Nothing."
-    more: tuple[TableColumn, ...] = ()  # columns that are shown only for one thing
+    none: str
+    more: tuple[TableColumn, ...]  # columns that are shown only for one thing
 
 
-def fields_of(thing: object) -> dict[str, object]:
+def columns(text: str) -> tuple[TableColumn, ...]:
+    """Columns from short text: `TITLE=key:look?` for each.
+
+    `_` in the title is a space, without `:look` the value is text, and `?` makes the column optional.
+    """
+    made = []
+    for word in text.split():
+        title, _, rest = word.partition("=")
+        key, _, look = rest.removesuffix("?").partition(":")
+        made.append(TableColumn(title.replace("_", " "), key, look or "text", rest.endswith("?")))
+    return tuple(made)
+
+
+def view(name: str, text: str, none: str = "Nothing.", more: str = "") -> TableView:
+    """A view with its columns as short text; `none` is said when there are no things."""
+    return TableView(name, columns(text), none, columns(more))
+
+
+def fields_of(thing: object) -> Fields:
     """A thing as JSON has it: values of the service are turned into plain ones."""
     if isinstance(thing, dict):
         return thing
     import msgspec  # costs milliseconds that --help should not pay
 
-    found: dict[str, object] = msgspec.json.decode(msgspec.json.encode(thing), type=dict)  # tuples become lists
+    found: Fields = msgspec.json.decode(msgspec.json.encode(thing), type=dict)  # tuples become lists
     return found
 
 
 def _write_table(items: Iterable[object], view: TableView, now: Now) -> None:
-    from duenotice.cli import cells
+    from duenotice.cli.views import has_times
 
-    tables = _tables()
-    rows = [fields_of(item) for item in (tables.counted(items) if tables else items)]
+    terminal = _terminal()
+    rows = [fields_of(item) for item in (terminal.counted(items) if terminal else items)]
     if rows:
-        write = tables.write_table if tables else cells.write_table
-        write(rows, view, now() if cells.has_times(view) else NEVER)
+        write = terminal.write_table if terminal else write_plain_table
+        write(rows, view, now() if has_times(view) else NEVER)
     else:
-        tell(view.none)
+        print_note(view.none)
 
 
-def _write_card(item: object, view: TableView, now: Now) -> None:
-    from duenotice.cli import cells
+def _write_detail(item: object, view: TableView, now: Now) -> None:
+    from duenotice.cli.views import has_times
 
-    write = (_tables() or cells).write_card
-    write(fields_of(item), view, now() if cells.has_times(view) else NEVER)
+    terminal = _terminal()
+    write = terminal.write_detail if terminal else write_plain_detail
+    write(fields_of(item), view, now() if has_times(view) else NEVER)
 
 
-def _tables() -> ModuleType | None:
+def _terminal() -> ModuleType | None:
     """Tables for a terminal, where rich is installed: it comes with an extra. It is slow to import."""
     try:
-        from duenotice.cli import tables
+        from duenotice.cli import terminal
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "rich":
             return None
         raise
-    return tables
+    return terminal
+
+
+def write_plain_table(items: list[Fields], view: TableView, now: datetime) -> None:
+    """Print things as plain lines of any length, in a pipe or without rich."""
+    from duenotice.cli.views import cell
+
+    rows = ([str(cell(item, column, now)) for column in view.columns] for item in items)
+    sys.stdout.writelines(aligned([[column.title for column in view.columns], *rows]))
+
+
+def write_plain_detail(item: Fields, view: TableView, now: datetime) -> None:
+    """Print one thing as plain lines."""
+    from duenotice.cli.views import cell
+
+    rows = [[column.title, str(cell(item, column, now))] for column in view.columns + view.more]
+    sys.stdout.writelines(aligned(rows))
+
+
+def aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Lines with aligned cells; rich would take a minute for 100,000 of them."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip() + "\n"
 
 
 def _write_json(items: Iterable[object], _: TableView, __: Now) -> None:
-    say(_json([fields_of(item) for item in items], 2))
+    print_text(_json([fields_of(item) for item in items], 2))
 
 
 def _write_jsonl(items: Iterable[object], _: TableView, __: Now) -> None:
     for item in items:
-        put(_json(fields_of(item)))  # as they arrive: a fleet may be too large for memory
+        print_row(_json(fields_of(item)))  # as they arrive: a fleet may be too large for memory
 
 
 def _write_yaml(items: Iterable[object], _: TableView, __: Now) -> None:
-    say("\n".join(yaml_lines([fields_of(item) for item in items])))
+    print_text("\n".join(yaml_lines([fields_of(item) for item in items])))
 
 
 def _write_names(items: Iterable[object], view: TableView, _: Now) -> None:
     for item in items:
-        put(str(fields_of(item)[view.name]))
+        print_row(str(fields_of(item)[view.name]))
 
 
 WRITERS: dict[str, Callable[[Iterable[object], TableView, Now], None]] = {
@@ -135,9 +180,9 @@ WRITERS: dict[str, Callable[[Iterable[object], TableView, Now], None]] = {
 
 
 SINGLE: dict[str, Callable[[object, TableView, Now], None]] = {
-    "table": _write_card,
-    "json": lambda item, _, __: say(_json(fields_of(item), 2)),
-    "yaml": lambda item, _, __: say("\n".join(yaml_lines(fields_of(item)))),
+    "table": _write_detail,
+    "json": lambda item, _, __: print_text(_json(fields_of(item), 2)),
+    "yaml": lambda item, _, __: print_text("\n".join(yaml_lines(fields_of(item)))),
 }
 
 

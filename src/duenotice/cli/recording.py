@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duenotice.cli.arguments import SPAN
 from duenotice.cli.errors import Failed
-from duenotice.cli.output import say, tell
+from duenotice.cli.options import SPAN
+from duenotice.cli.output import print_note, print_text
 from duenotice.errors import Misconfigured, reason
 from duenotice.escape import one_line
 
@@ -43,7 +43,7 @@ def record(endpoint: str, output: str, api_version: str, every: str, span: str) 
         for frame in frames(endpoint, api_version, parse_duration(every), parse_duration(span)):
             file.write(frame_to_json(frame) + "\n")
             file.flush()
-            tell(f"{frame.after:8.1f} s  {frame.answered.status}  {len(frame.answered.body)} bytes")
+            print_note(f"{frame.after:8.1f} s  {frame.answered.status}  {len(frame.answered.body)} bytes")
 
 
 @click.command(epilog="Example: duenotice replay monday.jsonl --speed 10x")
@@ -94,7 +94,7 @@ async def _serve(recording: "Replay", what: str, listen: str) -> None:
     except OSError as error:
         problem = f"Cannot listen on {listen}: {os.strerror(error.errno or 0)}."
         raise Misconfigured(problem, hint=listen_hint(address, error)) from None
-    tell(f"{what}: http://{host_port(bound)}")
+    print_note(f"{what}: http://{host_port(bound)}")
     await asyncio.Event().wait()
 
 
@@ -122,9 +122,9 @@ def diff(first: str, second: str, versions: Sequence[str], output: str) -> None:
         for difference in differences(version, ask(first, version), ask(second, version))
     ]
     if output == "json":
-        say(json.dumps([difference._asdict() for difference in found], indent=2))
+        print_text(json.dumps([difference._asdict() for difference in found], indent=2))
     else:
         for one in found:
-            say(one_line(f"{one.api_version}  {one.where}: {one.first} | {one.second}"))
+            print_text(one_line(f"{one.api_version}  {one.where}: {one.first} | {one.second}"))
     if found:
         raise Failed(f"{len(found)} differences.", hint="Left is the first endpoint, right the second.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from duenotice.cli.output import say
+from duenotice.cli.output import print_text
 from duenotice.errors import DuenoticeError, Rewound
 from duenotice.escape import one_line
 from duenotice.settings import Resolved, SettingRow, host_port, resolve, rows, without_password
@@ -265,8 +265,12 @@ def _settings(resolved: Resolved) -> dict[str, str]:
 def follower_welcome(service: "FollowerService") -> None:
     """What it follows, and where VMs ask."""
     vms = service.state.fleet.vms
-    say(f"duenotice follows {service.settings.follow} for {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
-    say(f"  VMs ask       http://{host_port(service.metadata_address)}/metadata/scheduledevents?api-version=2020-07-01")
+    print_text(
+        f"duenotice follows {service.settings.follow} for {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True
+    )
+    print_text(
+        f"  VMs ask       http://{host_port(service.metadata_address)}/metadata/scheduledevents?api-version=2020-07-01"
+    )
     sys.stdout.flush()
 
 
@@ -275,14 +279,14 @@ def welcome(service: "Service") -> None:
     vms = service.engine.state.fleet.vms
     metadata = host_port(service.metadata_address)
     operator = f"{service.operator_scheme}://{host_port(service.operator_address)}"
-    say(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
+    print_text(f"duenotice serves {len(vms)} {'VM' if len(vms) == 1 else 'VMs'}", bold=True)
     if service.fleet_file.problem:
-        say(one_line(f"  NOT APPLIED   {service.fleet_file.problem}"), fg="red")
-    say(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
-    say(f"  the operator  {operator}/v1  (token: {_token(service, '{}')})")
-    say(f"  the console   {operator}/  (sign in with that token)")
+        print_text(one_line(f"  NOT APPLIED   {service.fleet_file.problem}"), fg="red")
+    print_text(f"  VMs ask       http://{metadata}/metadata/scheduledevents?api-version=2020-07-01")
+    print_text(f"  the operator  {operator}/v1  (token: {_token(service, '{}')})")
+    print_text(f"  the console   {operator}/  (sign in with that token)")
     if service.azure is not None:
-        say(f"  Azure's tools {service.azure.url}  (see 'duenotice azure profile')")
+        print_text(f"  Azure's tools {service.azure.url}  (see 'duenotice azure profile')")
     if vms:
         _examples(service, _example_vm(service), metadata, operator)
     sys.stdout.flush()
@@ -292,12 +296,12 @@ def _examples(service: "Service", vm: "Vm", metadata: str, operator: str) -> Non
     ask = f"'http://{metadata}/metadata/scheduledevents?api-version=2020-07-01'"
     source = "" if vm.address == "127.0.0.1" else f"--interface {vm.address} "
     token = _token(service, "$(cat {})")
-    say("\nTry, in another terminal:")
-    say(f"  # 1. ask as {vm.name}: nothing is planned\n  curl {source}-H Metadata:true {ask}")
-    say(f"  # 2. restart {vm.name} as the operator, then ask again")
-    say(f'  curl -X POST -H "Authorization: Bearer {token}" {operator}/v1/vms/{vm.name}/restart')
-    say(f"  # 3. approve as {vm.name}, with the EventId from the answer")
-    say(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
+    print_text("\nTry, in another terminal:")
+    print_text(f"  # 1. ask as {vm.name}: nothing is planned\n  curl {source}-H Metadata:true {ask}")
+    print_text(f"  # 2. restart {vm.name} as the operator, then ask again")
+    print_text(f'  curl -X POST -H "Authorization: Bearer {token}" {operator}/v1/vms/{vm.name}/restart')
+    print_text(f"  # 3. approve as {vm.name}, with the EventId from the answer")
+    print_text(f'  curl {source}-H Metadata:true -d \'{{"StartRequests":[{{"EventId":"…"}}]}}\' {ask}')
 
 
 def _example_vm(service: "Service") -> "Vm":

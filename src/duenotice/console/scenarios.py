@@ -18,11 +18,10 @@ from duenotice.client.operator.in_process import App
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.console.visit import PageRoute, Visit, form_of, redirect, with_page_hint
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
-from duenotice.scenarios import progress as p
-from duenotice.scenarios.library import names, shipped
+from duenotice.scenarios import player as p
+from duenotice.scenarios.kinds import needs_of
 from duenotice.scenarios.player import play
-from duenotice.scenarios.roles import needs_of
-from duenotice.scenarios.scenario import Scenario
+from duenotice.scenarios.scenario import Scenario, shipped_names, shipped_scenario
 
 T = TypeVar("T")
 MOST_RUNS = 20
@@ -163,7 +162,7 @@ class Scenarios:
 
     async def scenario_page(self, visit: Visit) -> Response:
         """One scenario: what it is about, its cast and its steps."""
-        found = shipped(visit.name("name"))
+        found = shipped_scenario(visit.name("name"))
         return visit.page(
             "scenario.html",
             found.title,
@@ -174,7 +173,7 @@ class Scenarios:
 
     async def begin(self, visit: Visit) -> Response:
         """Play it with the cast of the form."""
-        found, form = shipped(visit.name("name")), await form_of(visit.request)
+        found, form = shipped_scenario(visit.name("name")), await form_of(visit.request)
         if visit.clock.speed == 1:
             raise Conflict("The clock is real.", hint="Scenarios are played on demo and test services: --clock 60x.")
         if not may_play(visit):
@@ -233,4 +232,4 @@ def may_play(visit: Visit) -> bool:
 
 @cache
 def _all() -> list[Scenario]:
-    return [shipped(name) for name in names()]
+    return [shipped_scenario(name) for name in shipped_names()]

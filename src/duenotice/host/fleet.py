@@ -8,10 +8,8 @@ from msgspec import structs
 
 from duenotice.domain.fleet import Declaration, Group, GroupKind, Host, Site, Vm
 from duenotice.domain.last_applied import digest_of, lines_of
-from duenotice.host.guests import GuestDomain, is_ipv4
-from duenotice.host.notes import Note
-from duenotice.host.ports import DomainState
-from duenotice.host.rules import METADATA_ADDRESS, Plug
+from duenotice.host.hypervisor import DomainState, GuestDomain, Note, is_ipv4
+from duenotice.host.network import METADATA_ADDRESS, GuestPort
 from duenotice.wire.fleet_file import is_name
 
 _REMOVED = ("preempt", "terminate")
@@ -57,10 +55,10 @@ def compose(
     return Composed(_declared(vms, hosts, file), troubles)
 
 
-def plugs_of(guests: Iterable[GuestDomain], vms: Mapping[str, Vm], host: str) -> list[Plug]:
+def guest_ports(guests: Iterable[GuestDomain], vms: Mapping[str, Vm], host: str) -> list[GuestPort]:
     """Who is on the bridge of a host, with the address that the fleet has for it."""
     return [
-        Plug(guest.name, guest.tap, guest.mac, vms[guest.name].address)
+        GuestPort(guest.name, guest.tap, guest.mac, vms[guest.name].address)
         for guest in guests
         if guest.host == host and guest.tap and guest.name in vms
     ]
@@ -133,7 +131,7 @@ def _taken(guest: GuestDomain, vm: Vm, addresses: Mapping[str, str], macs: Mappi
 
 def _is_removed(guest: GuestDomain) -> bool:
     """Whether it was evicted or deleted, and nobody has started it again; its domain may still be defined."""
-    last: Note | None = guest.notes[-1] if guest.notes else None
+    last: Note | None = guest.impact_notes[-1] if guest.impact_notes else None
     return guest.state is DomainState.OFF and last is not None and (last.type, last.step) in _ENDS
 
 

@@ -8,9 +8,20 @@ import libvirt
 import structlog
 
 from duenotice.errors import Unavailable
-from duenotice.host.guests import GuestDomain, guest_of
-from duenotice.host.notes import KEY, NOTES_NAMESPACE, Note, element, notes_of
-from duenotice.host.ports import GONE, DomainSight, DomainState, Hypervisor, HypervisorRefused
+from duenotice.host.hypervisor import (
+    GONE,
+    NOTES_KEY,
+    NOTES_NAMESPACE,
+    DomainState,
+    DomainStatus,
+    GuestDomain,
+    Hypervisor,
+    HypervisorRefused,
+    Note,
+    guest_of,
+    notes_element,
+    notes_of,
+)
 
 KEEP_ALIVE_SECONDS, KEEP_ALIVE_TIMES = 5, 3
 _LIVE, _CONFIG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
@@ -53,7 +64,7 @@ class LibvirtHost:
         """Also when the connection is lost: then it is time to look again."""
         self._changed = changed
 
-    def look(self, domain: str) -> DomainSight:
+    def look(self, domain: str) -> DomainStatus:
         """Its state and our notes."""
         with self._asking():
             found = self._domain(domain)
@@ -62,21 +73,21 @@ class LibvirtHost:
             try:
                 state = _STATES.get(found.state()[0], DomainState.OFF)
                 is_transient = not found.isPersistent()
-                kept = () if is_transient else _notes(found, _CONFIG)
-                running = () if state is DomainState.OFF else _notes(found, _LIVE)
+                kept = () if is_transient else _read_notes(found, _CONFIG)
+                running = () if state is DomainState.OFF else _read_notes(found, _LIVE)
             except libvirt.libvirtError as error:
                 if error.get_error_code() in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID):
                     return self.look_again(domain)
                 raise
-        return DomainSight(state, is_transient, kept, running, found.UUIDString())
+        return DomainStatus(state, is_transient, kept, running, found.UUIDString())
 
-    def look_again(self, domain: str) -> DomainSight:
+    def look_again(self, domain: str) -> DomainStatus:
         """It has changed while we looked."""
         found = self._domain(domain)
         return (
             GONE
             if found is None
-            else DomainSight(DomainState.OFF, False, _notes(found, _CONFIG), uuid=found.UUIDString())
+            else DomainStatus(DomainState.OFF, False, _read_notes(found, _CONFIG), uuid=found.UUIDString())
         )
 
     def keep_notes(self, domain: str, notes: Sequence[Note]) -> None:
@@ -103,7 +114,7 @@ class LibvirtHost:
         self._call(domain, "shutdownFlags", libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
 
     def destroy(self, domain: str) -> None:
-        """Pull its plug."""
+        """Cut its power."""
         self._call(domain, "destroy")
 
     def start(self, domain: str) -> None:
@@ -210,7 +221,7 @@ class _Asking:
         raise HypervisorRefused(f"libvirt on {self._host.name}: {said}.") from None
 
 
-def _notes(domain: Any, flags: int) -> tuple[Note, ...]:
+def _read_notes(domain: Any, flags: int) -> tuple[Note, ...]:
     try:
         return notes_of(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NOTES_NAMESPACE, flags))
     except libvirt.libvirtError as error:
@@ -220,7 +231,7 @@ def _notes(domain: Any, flags: int) -> tuple[Note, ...]:
 
 
 def _write(domain: Any, notes: Sequence[Note], flags: int) -> None:
-    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, element(notes), KEY, NOTES_NAMESPACE, flags)
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, notes_element(notes), NOTES_KEY, NOTES_NAMESPACE, flags)
 
 
 def _leases(domain: Any, state: DomainState) -> dict[str, str]:

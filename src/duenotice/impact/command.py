@@ -2,23 +2,29 @@
 
 The command runs under a wrapper in a session of its own (see `wrapper`), which goes on without us and leaves notes.
 Waiting for a command that we started and for one that a process before us started is the same: look at the notes.
+They tell whether it is not begun, running, ended, or lost.
 """
 
 import asyncio
 import json
 import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
 
 import msgspec
 import structlog
 
 from duenotice.domain.event import Event
-from duenotice.errors import Unavailable
+from duenotice.errors import Misconfigured, Unavailable
 from duenotice.impact import wrapper
 from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
-from duenotice.impact.spool import CommandEnded, Lost, NotBegun, Running, Spool, open_process
+from duenotice.impact.wrapper import BEGUN, EXIT, boot_id, start_time
+from duenotice.system import SecretFile, make_directory
 from duenotice.wire.api_versions import SOURCE_NAMES, TYPE_NAMES
 from duenotice.wire.operator import from_domain
 from duenotice.wire.spans import format_iso
@@ -28,6 +34,118 @@ _LONGEST_VALUE = 100_000
 """Linux does not start a program that has a string over 128 KiB in its environment."""
 
 log = structlog.get_logger()
+DIRECTORY_NAME = "directory.name"
+_NOTE = re.compile(r"(?P<event>[^.]+)\.(?P<attempt>\d+)\..*")
+
+
+class NotBegun(NamedTuple):
+    """Nobody has run it."""
+
+
+class Running(NamedTuple):
+    """Its wrapper is alive."""
+
+    pid: int
+
+
+class CommandEnded(msgspec.Struct, frozen=True):
+    """It is over; `status` is negative for a signal, as in `subprocess`."""
+
+    status: int
+    timed_out: bool
+    output: str
+
+
+class Lost(NamedTuple):
+    """It was begun, and nobody can know how it ended."""
+
+    reason: str
+
+
+RunStatus = NotBegun | Running | CommandEnded | Lost
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    boot: str
+    pid: int
+    started: int
+
+
+class RunRecords:
+    """The notes of all commands, in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def name(self) -> str:
+        """Tells this directory from others, also from one that another process of the same node uses (N12)."""
+        with self._made():
+            return SecretFile(self.directory / DIRECTORY_NAME).change(lambda found: found or str(uuid4()))
+
+    def place(self, event_id: str, attempt: int) -> Path:
+        """Where the notes of an attempt are, without their suffix."""
+        return self.directory / f"{event_id}.{attempt}"
+
+    def look(self, place: Path) -> RunStatus:
+        """What is known of an attempt."""
+        begun = _read(place, BEGUN)
+        if begun is None:
+            return NotBegun()
+        try:
+            # In this order: otherwise a command that ends while we look would seem lost.
+            found = _running(begun)
+            ended = _read(place, EXIT)
+            return found if ended is None else msgspec.json.decode(ended, type=CommandEnded)
+        except msgspec.MsgspecError as error:
+            return Lost(f"The notes of the command are damaged: {error}.")
+
+    def forget(self, event_id: str, attempt: int) -> None:
+        """Remove the notes of an attempt; `begun` last, so that it may never seem not begun."""
+        for suffix in (EXIT, BEGUN):
+            _note(self.place(event_id, attempt), suffix).unlink(missing_ok=True)
+
+    def sweep(self, live: Mapping[str, Event]) -> None:
+        """Make the directory, and remove notes that are no longer needed."""
+        with self._made():
+            for path in list(self.directory.iterdir()):
+                name = _NOTE.fullmatch(path.name)
+                if name is not None and not _is_wanted(name, live):
+                    path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _made(self) -> Iterator[None]:
+        """The directory is there, and what goes wrong in it is a mistake in the settings."""
+        try:
+            make_directory(self.directory)
+            yield
+        except OSError as error:
+            raise Misconfigured(
+                f"Commands cannot leave notes in {self.directory}: {error.strerror}.", hint="Make it writable for us."
+            ) from error
+
+
+def _is_wanted(name: re.Match[str], live: Mapping[str, Event]) -> bool:
+    event = live.get(name["event"])
+    return event is not None and int(name["attempt"]) > event.failed_attempts
+
+
+def _running(begun: bytes) -> Running | Lost:
+    note = msgspec.json.decode(begun, type=_Begun)
+    if note.boot != boot_id():
+        return Lost("The machine was restarted while the command ran; nobody knows how far it came.")
+    if start_time(note.pid) != note.started:
+        return Lost("The command's wrapper was killed; nobody knows how far the command came.")
+    return Running(note.pid)
+
+
+def _read(place: Path, suffix: str) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return _note(place, suffix).read_bytes()
+    return None
+
+
+def _note(place: Path, suffix: str) -> Path:
+    return place.with_name(place.name + suffix)
 
 
 class CommandDriver:
@@ -38,31 +156,31 @@ class CommandDriver:
 
     name = "command"
 
-    def __init__(self, command: Sequence[str], spool: Path, timeout: float, lost_is_final: bool = True) -> None:
+    def __init__(self, command: Sequence[str], records: Path, timeout: float, lost_is_final: bool = True) -> None:
         self._command = list(command)
-        self._spool = Spool(spool)
+        self._records = RunRecords(records)
         self._timeout = timeout
         self._lost = AttemptEnd.HOPELESS if lost_is_final else AttemptEnd.FAILED
 
     async def run(self, event: Event, attempt: int) -> AttemptOutcome:
         """Begin it unless it has begun, wait for its end, and return the result."""
-        place = self._spool.place(event.id, attempt)
-        if isinstance(self._spool.look(place), NotBegun):
+        place = self._records.place(event.id, attempt)
+        if isinstance(self._records.look(place), NotBegun):
             await self._begin(event, attempt, place)
-        while isinstance(sight := self._spool.look(place), Running):
-            await _end_of(sight.pid)
-        match sight:
+        while isinstance(found := self._records.look(place), Running):
+            await _end_of(found.pid)
+        match found:
             case CommandEnded(status, _, output):
                 log.info("command ended", action="command-ended", event_id=event.id, status=status, output=output)
-                return self._outcome(sight)
+                return self._outcome(found)
             case Lost(reason):
                 return AttemptOutcome(self._lost, reason)
             case NotBegun():
                 raise Unavailable("The command could not be begun.", hint=f"Is {place.parent} writable?")
 
     def directory(self) -> str:
-        """The notes are in the spool."""
-        return self._spool.name()
+        """Where the notes are."""
+        return self._records.name()
 
     def lost(self, node: str) -> AttemptOutcome:
         """Only that node has the notes."""
@@ -72,11 +190,11 @@ class CommandDriver:
 
     def forget(self, event_id: str, attempt: int) -> None:
         """Its notes are no longer needed."""
-        self._spool.forget(event_id, attempt)
+        self._records.forget(event_id, attempt)
 
     def sweep(self, live: Mapping[str, Event]) -> None:
         """Keep the notes of live events only."""
-        self._spool.sweep(live)
+        self._records.sweep(live)
 
     async def close(self) -> None:
         """Nothing to release: commands go on, and the next start finds them."""
@@ -157,3 +275,10 @@ async def _end_of(pid: int) -> None:
 def _failed(how: str, ended: CommandEnded) -> AttemptOutcome:
     output = ended.output.strip()
     return AttemptOutcome(AttemptEnd.FAILED, f"{how}: {output}" if output else f"{how}.")
+
+
+def open_process(pid: int) -> int | None:
+    """A descriptor that becomes readable when a process ends; None when it has."""
+    with suppress(ProcessLookupError):
+        return os.pidfd_open(pid)
+    return None

@@ -13,9 +13,8 @@ import structlog
 from duenotice.clock import boot_id, boot_micros, monotonic, wall
 from duenotice.domain.event import IMPACT_SECONDS, Cause, Event, EventType
 from duenotice.errors import Unavailable
-from duenotice.host.notes import Note, find, put
-from duenotice.host.ports import GONE, DomainState, Hypervisor, HypervisorRefused
-from duenotice.host.steps import Begin, CannotBe, Do, IsOver, Keep, LookLater, Next, Walk, next_step
+from duenotice.host.hypervisor import GONE, DomainState, Hypervisor, HypervisorRefused, Note, find_note, put_note
+from duenotice.host.power import Action, Begin, CannotBe, IsOver, LookAgain, Next, PowerOperation, WriteNote, next_step
 from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
 
 LOOK_AGAIN = 0.25
@@ -99,7 +98,7 @@ class LibvirtDriver:
         sight = self._hosts[host].look(vm)
         if sight.state is DomainState.GONE:
             return self._who_has_it(event, vm, host)
-        note = find((*sight.kept, *sight.running), event)
+        note = find_note((*sight.kept, *sight.running), event)
         target = "" if note is None or note.step == "done" else note.target
         if target and target not in self._hosts:
             what = f"{vm} is on its way to {target}, and no libvirt is named for {target}."
@@ -115,7 +114,7 @@ class LibvirtDriver:
             except Unavailable as error:
                 silent = error
                 continue
-            if find((*sight.kept, *sight.running), event) is not None:
+            if find_note((*sight.kept, *sight.running), event) is not None:
                 return name
         if silent is not None:
             raise silent
@@ -137,19 +136,19 @@ class _Impact:
         """To its end, which is logged with what happened and how long it took."""
         began = monotonic()
         while True:
-            walk = await asyncio.to_thread(self._look, grace, undefines)
-            step = next_step(walk)
+            operation = await asyncio.to_thread(self._look, grace, undefines)
+            step = next_step(operation)
             if isinstance(step, IsOver | CannotBe):
                 return self._ended(step, monotonic() - began)
-            await self._take(step, walk)
+            await self._take(step, operation)
 
-    def _look(self, grace: float, undefines: bool) -> Walk:
+    def _look(self, grace: float, undefines: bool) -> PowerOperation:
         here = self._here.look(self._domain)
         there = None if self._there is None else self._there.look(self._domain)
         if here.state is DomainState.GONE and there in (None, GONE) and self._is_renamed():
             return self._look(grace, undefines)
         lasts = self._event.duration if self._event.duration > 0 else IMPACT_SECONDS[EventType.FREEZE]
-        return Walk(
+        return PowerOperation(
             self._event.id,
             self._event.type,
             here,
@@ -159,7 +158,7 @@ class _Impact:
             grace=grace,
             moves=self._there is not None,
             undefines=undefines,
-            pressed=Do.PRESS.value in self._did,
+            pressed=Action.PRESS.value in self._did,
             refused=self._refused,
             is_held=self._is_held(),
             boot=self._boot,
@@ -170,7 +169,9 @@ class _Impact:
     def _is_renamed(self) -> bool:
         """Whether somebody has renamed it in the middle of this: its note tells. It goes on by its new name."""
         event, others = self._event, [one for one in self._here.guests("") if one.name not in self._event.resources]
-        found = [one.name for one in others if (note := find(one.notes, event.id)) and note.uuid == one.uuid]
+        found = [
+            one.name for one in others if (note := find_note(one.impact_notes, event.id)) and note.uuid == one.uuid
+        ]
         if len(found) != 1 or found[0] == self._domain:
             return False
         self._domain = found[0]
@@ -179,25 +180,25 @@ class _Impact:
         log.warning(what, action="domain-renamed", event_id=event.id, host=self._here.name, hint=hint)
         return True
 
-    async def _take(self, step: Next, walk: Walk) -> None:
+    async def _take(self, step: Next, operation: PowerOperation) -> None:
         match step:
             case Begin(note, marks):
                 if marks:
-                    marked = put(walk.here.running, note._replace(mark=True))
+                    marked = put_note(operation.here.running, note._replace(mark=True))
                     await asyncio.to_thread(self._here.mark_run, self._domain, marked)
-                await self._keep(note, walk)
-            case Keep(note):
-                await self._keep(note, walk)
-            case LookLater(seconds):
+                await self._keep(note, operation)
+            case WriteNote(note):
+                await self._keep(note, operation)
+            case LookAgain(seconds):
                 await asyncio.sleep(HELD_AGAIN if seconds is None else min(LOOK_AGAIN, seconds))
-            case Do():
+            case Action():
                 await self._do(step)
 
-    async def _keep(self, note: Note, walk: Walk) -> None:
-        notes = walk.here.running if walk.here.is_transient else walk.here.kept
-        await asyncio.to_thread(self._here.keep_notes, self._domain, put(notes, note))
+    async def _keep(self, note: Note, operation: PowerOperation) -> None:
+        notes = operation.here.running if operation.here.is_transient else operation.here.kept
+        await asyncio.to_thread(self._here.keep_notes, self._domain, put_note(notes, note))
 
-    async def _do(self, step: Do) -> None:
+    async def _do(self, step: Action) -> None:
         log.info("impact", action=f"libvirt-{step.value}", event_id=self._event.id, vm=self._vm, host=self._here.name)
         try:
             await asyncio.to_thread(self._call, step)
@@ -207,11 +208,11 @@ class _Impact:
             self._refused = refusal.message
         self._did.append(step.value)
 
-    def _call(self, step: Do) -> None:
+    def _call(self, step: Action) -> None:
         here, there, vm = self._here, self._there, self._domain
-        if step is Do.DEFINE_THERE and there is not None:
+        if step is Action.DEFINE_THERE and there is not None:
             there.define(here.description(vm))
-        elif step is Do.MIGRATE and there is not None:
+        elif step is Action.MIGRATE and there is not None:
             here.migrate(vm, there)
         elif step in _OF_THE_TARGET and there is not None:
             _CALLS[step](there, vm)
@@ -240,14 +241,14 @@ def _together(ends: list[AttemptOutcome]) -> AttemptOutcome:
     return AttemptOutcome(AttemptEnd.DONE, what="; ".join(end.what for end in ends)[:OUTPUT_KEPT], took=took)
 
 
-_OF_THE_TARGET = frozenset({Do.DEFINE_THERE, Do.START_THERE, Do.UNDEFINE_THERE, Do.MIGRATE})
-_CALLS: dict[Do, Callable[[Hypervisor, str], None]] = {
-    Do.SUSPEND: lambda host, vm: host.suspend(vm),
-    Do.RESUME: lambda host, vm: host.resume(vm),
-    Do.PRESS: lambda host, vm: host.press(vm),
-    Do.DESTROY: lambda host, vm: host.destroy(vm),
-    Do.START: lambda host, vm: host.start(vm),
-    Do.UNDEFINE: lambda host, vm: host.undefine(vm),
-    Do.START_THERE: lambda host, vm: host.start(vm),
-    Do.UNDEFINE_THERE: lambda host, vm: host.undefine(vm),
+_OF_THE_TARGET = frozenset({Action.DEFINE_THERE, Action.START_THERE, Action.UNDEFINE_THERE, Action.MIGRATE})
+_CALLS: dict[Action, Callable[[Hypervisor, str], None]] = {
+    Action.SUSPEND: lambda host, vm: host.suspend(vm),
+    Action.RESUME: lambda host, vm: host.resume(vm),
+    Action.PRESS: lambda host, vm: host.press(vm),
+    Action.DESTROY: lambda host, vm: host.destroy(vm),
+    Action.START: lambda host, vm: host.start(vm),
+    Action.UNDEFINE: lambda host, vm: host.undefine(vm),
+    Action.START_THERE: lambda host, vm: host.start(vm),
+    Action.UNDEFINE_THERE: lambda host, vm: host.undefine(vm),
 }

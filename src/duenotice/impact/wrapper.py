@@ -2,7 +2,7 @@
 
 The service starts this file with `python -I -S` and the task as JSON on standard input; it must import nothing of
 ours. `NAME.begun` is there before the command is, `NAME.exit` after it, and both appear whole or not at all. If
-neither is there, the command may begin. If only the first is there, this process must be looked for (see `spool`).
+neither is there, the command may begin. If only the first is there, this process must be looked for (see `command`).
 """
 
 import contextlib

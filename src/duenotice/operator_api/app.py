@@ -46,7 +46,7 @@ from duenotice.operator_api.subscriptions import Subscriptions
 from duenotice.operator_api.tokens import Gate, Tokens, comes_with_token
 from duenotice.operator_api.vm_table import VmTables
 from duenotice.operator_api.vms import FaultPort, SilentFor, VmFaults, Vms
-from duenotice.push.pusher import PushMeasure
+from duenotice.push.service import PushMeasure
 
 UNCOUNTED = 1024 * 1024
 """Bytes of a body that needs no place of its own; requests have places."""

@@ -30,7 +30,7 @@ from duenotice.operator_api.metric_table import METRICS, counts, family
 from duenotice.operator_api.node_metrics import node_checks, node_metrics
 from duenotice.operator_api.node_troubles import Trouble
 from duenotice.operator_api.push_metrics import push_metrics
-from duenotice.push.pusher import PushMeasure
+from duenotice.push.service import PushMeasure
 from duenotice.wire import operator as o
 from duenotice.wire.api_versions import versions_of
 from duenotice.wire.operator.from_domain import action_of

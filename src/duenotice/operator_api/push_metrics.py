@@ -6,7 +6,7 @@ from prometheus_client.core import Metric
 
 from duenotice.domain.state import State
 from duenotice.operator_api.metric_table import counts
-from duenotice.push.pusher import PushMeasure
+from duenotice.push.service import PushMeasure
 
 _MEASURED: dict[str, Callable[[PushMeasure], float]] = {
     "duenotice_push_delivered_total": lambda each: each.delivered,

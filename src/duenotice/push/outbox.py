@@ -21,7 +21,7 @@ PASSED = 10_000
 """Records without anything to tell, after which the position is noted anyway: a start need not read them again."""
 
 
-class Parcel:
+class QueuedMessage:
     """A message and how often it was tried; `ready_at` in seconds of real time."""
 
     __slots__ = ("change", "ready_at", "tries")
@@ -31,13 +31,13 @@ class Parcel:
 
 
 class Outbox:
-    """Each event has a lane: the next message of a lane is sent when the one before it is delivered or given up."""
+    """Each event has a queue: the next message of a queue is sent when the one before it is delivered or given up."""
 
     def __init__(self, known: Subscription, backoff: Backoff, jitter: Callable[[], float]) -> None:
         """`jitter` makes a pause shorter by a factor, so that receivers do not get all tries at once."""
         self.known, self.position = known, known.position
         self._backoff, self._jitter = backoff, jitter
-        self._lanes: dict[str, deque[Parcel]] = {}
+        self._queues: dict[str, deque[QueuedMessage]] = {}
         self._ready: list[tuple[float, int, str]] = []
         self._held: dict[int, EventChange] = {}
         self._under_way = self._failures = 0
@@ -77,24 +77,24 @@ class Outbox:
         if change.position in self._held:
             return
         self._held[change.position], self._is_fuller = change, True
-        lane = self._lanes.setdefault(change.event.id, deque())
-        lane.append(Parcel(change))
-        if len(lane) == 1:
-            self._offer(lane[0])
+        queue = self._queues.setdefault(change.event.id, deque())
+        queue.append(QueuedMessage(change))
+        if len(queue) == 1:
+            self._offer(queue[0])
 
     def drop(self, position: int, reason: str) -> None:
         """A message that cannot be made any more."""
         self._done.append(position)
         self._given_up.append(GivenUp(position, "", reason))
 
-    def next(self, now: float) -> Parcel | None:
+    def next(self, now: float) -> QueuedMessage | None:
         """What to send now, if anything; it is under way until it is said how that went."""
         wait = self.wait(now)
         if wait is None or wait > 0:
             return None
         _, _, event_id = heapq.heappop(self._ready)
         self._under_way += 1
-        return self._lanes[event_id][0]
+        return self._queues[event_id][0]
 
     def wait(self, now: float) -> float | None:
         """Seconds until something may be sent; None when something else has to happen first."""
@@ -103,35 +103,37 @@ class Outbox:
             return None
         return max(0.0, self._quiet_until - now, self._ready[0][0] - now)
 
-    def delivered(self, parcel: Parcel) -> None:
+    def delivered(self, message: QueuedMessage) -> None:
         """The receiver has it."""
         self._failures, self._quiet_until, self.trouble = 0, 0.0, ""
-        self._over(parcel)
+        self._over(message)
 
-    def failed(self, parcel: Parcel, reason: str, now: float, shown: Instant, *, alone: bool, after: float) -> bool:
+    def failed(
+        self, message: QueuedMessage, reason: str, now: float, shown: Instant, *, alone: bool, after: float
+    ) -> bool:
         """It was not taken, when the service's clock showed `shown`. Tells whether it is given up.
 
         `alone` says that this is about the message, and others may go well. `after` is when the receiver wants to be
         asked again.
         """
         self.trouble = reason
-        parcel.tries += 1
+        message.tries += 1
         if not alone and now >= self._quiet_until:  # those that were under way together fail together
             self._quiet_until = now + self._pause(self._failures, after)
             self._failures += 1
-        if self.known.is_too_late(shown, parcel.change.when):
-            self._give_up(parcel, reason)
+        if self.known.is_too_late(shown, message.change.when):
+            self._give_up(message, reason)
             return True
-        parcel.ready_at = now + self._pause(parcel.tries - 1, after)
+        message.ready_at = now + self._pause(message.tries - 1, after)
         self._under_way -= 1
-        self._offer(parcel)
+        self._offer(message)
         return False
 
-    def is_hopeless(self, parcel: Parcel, shown: Instant) -> bool:
+    def is_hopeless(self, message: QueuedMessage, shown: Instant) -> bool:
         """Whether a message is too old to be tried, as the receiver takes nothing anyway; then it is given up."""
-        hopeless = bool(self._failures) and self.known.is_too_late(shown, parcel.change.when)
+        hopeless = bool(self._failures) and self.known.is_too_late(shown, message.change.when)
         if hopeless:
-            self._give_up(parcel, self.trouble)
+            self._give_up(message, self.trouble)
         return hopeless
 
     def take_note(self) -> PushNote | None:
@@ -161,20 +163,20 @@ class Outbox:
     def _pause(self, failures: int, after: float) -> float:
         return max(self._backoff.after(failures) * self._jitter(), min(after, self._backoff.longest))
 
-    def _give_up(self, parcel: Parcel, reason: str) -> None:
-        self._given_up.append(GivenUp(parcel.change.position, parcel.change.event.id, reason))
-        self._over(parcel)
+    def _give_up(self, message: QueuedMessage, reason: str) -> None:
+        self._given_up.append(GivenUp(message.change.position, message.change.event.id, reason))
+        self._over(message)
 
-    def _over(self, parcel: Parcel) -> None:
+    def _over(self, message: QueuedMessage) -> None:
         self._under_way -= 1
-        self._done.append(parcel.change.position)
-        del self._held[parcel.change.position]
-        lane = self._lanes[parcel.change.event.id]
-        lane.popleft()
-        if lane:
-            self._offer(lane[0])
+        self._done.append(message.change.position)
+        del self._held[message.change.position]
+        queue = self._queues[message.change.event.id]
+        queue.popleft()
+        if queue:
+            self._offer(queue[0])
         else:
-            del self._lanes[parcel.change.event.id]
+            del self._queues[message.change.event.id]
 
-    def _offer(self, parcel: Parcel) -> None:
-        heapq.heappush(self._ready, (parcel.ready_at, parcel.change.position, parcel.change.event.id))
+    def _offer(self, message: QueuedMessage) -> None:
+        heapq.heappush(self._ready, (message.ready_at, message.change.position, message.change.event.id))

@@ -1,4 +1,7 @@
-"""One receiver: the question whether it wants messages, and one delivery; signed, bounded, and nowhere else (M13)."""
+"""Receivers: the question whether one wants messages, and one delivery; signed, bounded, and nowhere else (M13).
+
+All of them are asked in one thread, away from the loop that answers VMs (S26).
+"""
 
 import asyncio
 import hmac
@@ -13,6 +16,7 @@ from duenotice import __version__
 from duenotice.clock import monotonic, wall
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat, Subscription
+from duenotice.engine.threads import LoopThread
 from duenotice.errors import Malformed, Refused, Unavailable
 from duenotice.http.fetch import HttpAnswer, fetch, parse_url
 from duenotice.push.addresses import AllowedAddresses, NotAllowedNow, resolve
@@ -60,7 +64,7 @@ class PushOutcome(NamedTuple):
     after: float = 0.0
 
 
-class PushRoads(NamedTuple):
+class NetworkPolicy(NamedTuple):
     """What all receivers share: where messages may go, who is trusted, and how long an answer may take.
 
     Each subscription waits for at most one name at a time, so `resolvers` is as large as there may be subscriptions:
@@ -74,10 +78,10 @@ class PushRoads(NamedTuple):
 
 
 class PushReceiver:
-    """All of it runs in the loop of the workroom."""
+    """All of it runs in the loop of the thread."""
 
-    def __init__(self, known: Subscription, roads: PushRoads) -> None:
-        self._known, self._roads = known, roads
+    def __init__(self, known: Subscription, policy: NetworkPolicy) -> None:
+        self._known, self._policy = known, policy
         self._is_secure = known.url.lower().startswith("https:")
         self._addresses: list[str] = []
         self._resolved_at = 0.0
@@ -95,10 +99,10 @@ class PushReceiver:
 
     async def _tried(self, work: Coroutine[Any, Any, PushOutcome]) -> PushOutcome:
         try:
-            async with asyncio.timeout(self._roads.timeout):
+            async with asyncio.timeout(self._policy.timeout):
                 return await work
         except TimeoutError:
-            return PushOutcome(PushEnd.FAILED, f"No answer within {self._roads.timeout:g} seconds.")
+            return PushOutcome(PushEnd.FAILED, f"No answer within {self._policy.timeout:g} seconds.")
         except NotAllowedNow as error:
             self._addresses = []
             return PushOutcome(PushEnd.FAILED, error.message)
@@ -151,11 +155,11 @@ class PushReceiver:
             body=body,
             headers=headers,
             timeout=None,
-            trust=self._roads.trust() if self._is_secure else None,
+            trust=self._policy.trust() if self._is_secure else None,
             longest=LONGEST_ANSWER,
             cut=True,
             address=await self._address(),
-            check=self._roads.allowed.check,
+            check=self._policy.allowed.check,
         )
 
     async def _address(self) -> str:
@@ -169,8 +173,8 @@ class PushReceiver:
     def _look_up(self) -> "asyncio.Future[list[str]]":
         """One at a time: a resolver that hangs keeps one thread, however often we give up waiting for it."""
         if self._lookup is None or self._lookup.done():
-            target, loop, roads = parse_url(self._known.url), asyncio.get_running_loop(), self._roads
-            self._lookup = loop.run_in_executor(roads.resolvers, resolve, target.host, target.port, roads.allowed)
+            target, loop, policy = parse_url(self._known.url), asyncio.get_running_loop(), self._policy
+            self._lookup = loop.run_in_executor(policy.resolvers, resolve, target.host, target.port, policy.allowed)
             self._lookup.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._lookup
 
@@ -209,3 +213,34 @@ def _failed(answer: HttpAnswer) -> PushOutcome:
 def _retry_after(answer: HttpAnswer) -> float:
     text = answer.headers.get("retry-after", "").strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) <= 6 else 0.0
+
+
+class ReceiverThread:
+    """Gives each subscription its receiver."""
+
+    def __init__(self, policy: NetworkPolicy) -> None:
+        self._policy, self._room = policy, LoopThread("push")
+
+    def receiver(self, known: Subscription) -> "ReceiverInThread":
+        """The receiver of a subscription."""
+        return ReceiverInThread(PushReceiver(known, self._policy), self._room)
+
+    async def close(self) -> None:
+        """End the threads; a resolver that hangs is left behind."""
+        await asyncio.get_running_loop().run_in_executor(None, self._room.close)
+        self._policy.resolvers.shutdown(wait=False, cancel_futures=True)
+
+
+class ReceiverInThread:
+    """A receiver that is asked in that thread."""
+
+    def __init__(self, receiver: PushReceiver, room: LoopThread) -> None:
+        self._receiver, self._room = receiver, room
+
+    async def validate(self, site: Site) -> PushOutcome:
+        """Whether it wants messages."""
+        return await self._room.do(self._receiver.validate(site))
+
+    async def deliver(self, change: EventChange, site: Site, tries: int) -> PushOutcome:
+        """Whether it took one."""
+        return await self._room.do(self._receiver.deliver(change, site, tries))

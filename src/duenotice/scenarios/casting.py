@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from duenotice.client.operator.blocking import OperatorClient
 from duenotice.errors import Malformed, Refused
 from duenotice.escape import natural
-from duenotice.scenarios.roles import GROUP_KINDS, CastRole, Needs, needs_of
+from duenotice.scenarios.kinds import GROUP_KINDS, CastRole, Needs, needs_of
 from duenotice.toml import near_miss
 from duenotice.wire.operator import Event, Group, Host, Step, Vm
 
@@ -17,7 +17,7 @@ OPEN = ("running", "paused")
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class CastMember:
     """Who plays a role; `vms` are the names of its VMs, `selector` is how a maintenance chooses it."""
 
     name: str
@@ -49,7 +49,7 @@ class Candidates:
         steps = (step for plan in client.maintenances() if plan.status in OPEN for step in client.steps(plan.id))
         return cls(client.vms(), client.groups(), client.hosts(), steps, client.events())
 
-    def members(self, pick: Pick) -> list[Vm]:
+    def members(self, pick: CastMember) -> list[Vm]:
         """The VMs of a pick."""
         return [self._by_name[name] for name in pick.vms]
 
@@ -60,27 +60,27 @@ class Candidates:
             found.setdefault(key(vm), []).append(vm)
         return found
 
-    def is_busy(self, pick: Pick) -> bool:
+    def is_busy(self, pick: CastMember) -> bool:
         """Whether it already has an event or a maintenance."""
         return any(vm.scope in self._busy for vm in self.members(pick))
 
 
-Picks = Mapping[str, Pick]
+CastMembers = Mapping[str, CastMember]
 
 
-def cast(roles: Iterable[CastRole], fleet: Candidates, told: Mapping[str, str]) -> dict[str, Pick]:
+def cast(roles: Iterable[CastRole], fleet: Candidates, told: Mapping[str, str]) -> dict[str, CastMember]:
     """Somebody for every role: the given one, else the first by name that has no events, else the first by name."""
     roles = list(roles)
     for name in told:
         if name not in (names := [role.name for role in roles]):
             raise Malformed(f"The cast has no role {name!r}.", hint=near_miss(name, names, "roles"))
-    picks: dict[str, Pick] = {}
+    picks: dict[str, CastMember] = {}
     for role in roles:
         picks[role.name] = _pick(role, fleet, picks, told.get(role.name))
     return picks
 
 
-def _pick(role: CastRole, fleet: Candidates, picks: Picks, told: str | None) -> Pick:
+def _pick(role: CastRole, fleet: Candidates, picks: CastMembers, told: str | None) -> CastMember:
     fitting = _FITTING[role.kind](role, fleet, picks)
     if role.is_vm:
         taken = {pick.name for pick in picks.values()}
@@ -94,15 +94,15 @@ def _pick(role: CastRole, fleet: Candidates, picks: Picks, told: str | None) -> 
     return next((pick for pick in fitting if not fleet.is_busy(pick)), fitting[0])
 
 
-def _vms(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+def _vms(role: CastRole, fleet: Candidates, picks: CastMembers) -> list[CastMember]:
     return [_vm(vm) for vm in fleet.vms if vm.group is None and not vm.spot]
 
 
-def _spots(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+def _spots(role: CastRole, fleet: Candidates, picks: CastMembers) -> list[CastMember]:
     return [_vm(vm) for vm in fleet.vms if vm.spot]
 
 
-def _groups(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+def _groups(role: CastRole, fleet: Candidates, picks: CastMembers) -> list[CastMember]:
     by_group = fleet.by(lambda vm: vm.group)
     return [
         _whole(group.kind, group.name, vms)
@@ -111,7 +111,7 @@ def _groups(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     ]
 
 
-def _hosts(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+def _hosts(role: CastRole, fleet: Candidates, picks: CastMembers) -> list[CastMember]:
     by_host = fleet.by(lambda vm: vm.host)
     return [
         _whole("host", host.name, by_host.get(host.name, []))
@@ -120,7 +120,7 @@ def _hosts(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     ]
 
 
-def _members(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
+def _members(role: CastRole, fleet: Candidates, picks: CastMembers) -> list[CastMember]:
     """VMs of a role, those of its fullest update domain first. All are of one scope: only those are told together."""
     vms = fleet.members(picks[role.needs["of"]])
     sizes = Counter(vm.update_domain for vm in vms)
@@ -135,7 +135,7 @@ def _members(role: CastRole, fleet: Candidates, picks: Picks) -> list[Pick]:
     return [_vm(vm) for vm in fitting]
 
 
-def _stands_right(needs: Needs, vm: Vm, by_name: Mapping[str, Vm], picks: Picks, numbers: list[int]) -> bool:
+def _stands_right(needs: Needs, vm: Vm, by_name: Mapping[str, Vm], picks: CastMembers, numbers: list[int]) -> bool:
     beside, apart = (by_name.get(picks[needs[key]].name) if key in needs else None for key in ("beside", "apart"))
     return (
         ("beside" not in needs or (beside is not None and beside.update_domain == vm.update_domain))
@@ -154,7 +154,7 @@ def _is_enough(needs: Needs, group: Group, vms: list[Vm]) -> bool:
     )
 
 
-_FITTING: dict[str, Callable[[CastRole, Candidates, Picks], list[Pick]]] = {
+_FITTING: dict[str, Callable[[CastRole, Candidates, CastMembers], list[CastMember]]] = {
     "vm": _vms,
     "spot": _spots,
     "host": _hosts,
@@ -163,12 +163,12 @@ _FITTING: dict[str, Callable[[CastRole, Candidates, Picks], list[Pick]]] = {
 }
 
 
-def _whole(kind: str, name: str, vms: list[Vm]) -> Pick:
-    return Pick(name, f"{kind}={name}", tuple(vm.name for vm in vms))
+def _whole(kind: str, name: str, vms: list[Vm]) -> CastMember:
+    return CastMember(name, f"{kind}={name}", tuple(vm.name for vm in vms))
 
 
-def _vm(vm: Vm) -> Pick:
-    return Pick(vm.name, f"vm={vm.name}", (vm.name,))
+def _vm(vm: Vm) -> CastMember:
+    return CastMember(vm.name, f"vm={vm.name}", (vm.name,))
 
 
 def _is_scale_set(vm: Vm) -> bool:

@@ -1,8 +1,8 @@
-"""What the keys of a step may hold: each kind turns what TOML gives into a value, or says what is wrong with it."""
+"""What the keys of a step and the roles of a cast may hold: a kind makes a value of TOML, or says what is wrong."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from duenotice.errors import Malformed
 from duenotice.toml import near_miss
@@ -138,3 +138,82 @@ def _of_type(raw: object, kind: type[T], what: str) -> T:
     if not isinstance(raw, kind) or isinstance(raw, bool):
         raise Malformed(f"must be {what}", hint=f"Found {raw!r}.")
     return raw
+
+
+GROUP_KINDS = ("set", "service", "scale-set")
+Needs = Mapping[str, Any]
+"""What is required of a role, as its kind has read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CastRole:
+    """Somebody the scenario needs."""
+
+    name: str
+    kind: str
+    needs: Needs = field(default_factory=dict)
+
+    @property
+    def is_vm(self) -> bool:
+        """Whether it is one VM."""
+        return self.kind in VM_KINDS
+
+
+class CastKind(NamedTuple):
+    """What a kind of role is, what may be required of it, and what must be said."""
+
+    help: str
+    needs: Mapping[str, Kind] = {}
+    required: tuple[str, ...] = ()
+
+
+def _role_with_vms(raw: object, known: KnownNames) -> RoleName:
+    """A role that has members."""
+    if not isinstance(raw, str) or known.roles.get(raw) not in (*GROUP_KINDS, "host"):
+        raise Malformed(f"{raw!r} is not an earlier role that has VMs", hint="Name a set, service, scale-set or host.")
+    return RoleName(raw)
+
+
+def _only_true(raw: object, _: KnownNames) -> bool:
+    if raw is not True:
+        raise Malformed("can only be true", hint="Leave it out.")
+    return True
+
+
+_GROUP = {"vms": number, "update_domains": number, "together": number}
+CAST: dict[str, CastKind] = {
+    "vm": CastKind("a standalone VM that is not spot"),
+    "spot": CastKind("a spot VM"),
+    "set": CastKind("an availability set", _GROUP),
+    "service": CastKind("a cloud service", _GROUP),
+    "scale-set": CastKind("a scale set", {**_GROUP, "terminate_notice": _only_true}),
+    "host": CastKind("a healthy host that has VMs", {"vms": number}),
+    "member": CastKind(
+        "a VM of a role that has VMs",
+        {"of": _role_with_vms, "domain": number, "beside": vm, "apart": vm},
+        ("of",),
+    ),
+}
+"""`together` is how many VMs one update domain must have; `domain` 1 is the first one that has VMs; `beside` is in the
+same update domain as another role, `apart` in another."""
+
+_NEEDS = {
+    "vms": "at least {} VMs",
+    "update_domains": "VMs in at least {} update domains",
+    "together": "an update domain of at least {} VMs",
+    "terminate_notice": "terminate notifications",
+}
+_STANDS = {
+    "of": "a VM of {}",
+    "domain": "in its update domain number {}",
+    "beside": "in the update domain of {}",
+    "apart": "outside the update domain of {}",
+}
+
+
+def needs_of(role: CastRole) -> str:
+    """What a role needs, in words."""
+    if role.kind == "member":
+        return " ".join(_STANDS[key].format(value) for key, value in role.needs.items())
+    wishes = " and ".join(_NEEDS[key].format(value) for key, value in role.needs.items())
+    return f"{CAST[role.kind].help} with {wishes}" if wishes else CAST[role.kind].help

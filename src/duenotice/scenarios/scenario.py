@@ -1,13 +1,17 @@
-"""A scenario as a value, and how its TOML is read: every mistake is refused with its file, line and key."""
+"""A scenario as a value, and how its TOML is read: every mistake is refused with its file, line and key.
+
+At the end are those that come with duenotice.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from duenotice.errors import Malformed
+from duenotice.errors import Malformed, NotFound
 from duenotice.scenarios import kinds as k
-from duenotice.scenarios.roles import CAST, CastRole
+from duenotice.scenarios.kinds import CAST, CastRole
 from duenotice.scenarios.verbs import ALLOWED, VERBS, Verb, tell
 from duenotice.toml import Table, TomlFile, near_miss
 
@@ -123,3 +127,24 @@ class _Reader:
             return kind(table.take(key, object), self._known)
         except Malformed as error:
             raise table.wrong(f"{key}: {error.message.rstrip('.')}", error.hint, key) from None
+
+
+_FOLDER = Path(__file__).parent / "shipped"
+_FLEET = "fleet.toml"
+
+
+def shipped_names() -> list[str]:
+    """What the shipped scenarios are called."""
+    return sorted(file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name != _FLEET)
+
+
+def shipped_scenario(name: str) -> Scenario:
+    """A shipped scenario."""
+    if name not in (known := shipped_names()):
+        raise NotFound(f"There is no scenario {name!r}.", hint=near_miss(name, known, "scenarios"))
+    return read_scenario((_FOLDER / f"{name}.toml").read_text(), f"{name}.toml")
+
+
+def shipped_fleet() -> Path:
+    """The fleet file for a play on its own service."""
+    return _FOLDER / _FLEET

@@ -13,11 +13,9 @@ from duenotice.client.operator.blocking import OperatorClient
 from duenotice.client.operator.request import SpanToGive
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured, Unavailable
-from duenotice.scenarios import library
 from duenotice.scenarios.casting import Candidates, cast
-from duenotice.scenarios.player import play
-from duenotice.scenarios.progress import Ended
-from duenotice.scenarios.scenario import Scenario
+from duenotice.scenarios.player import Ended, play
+from duenotice.scenarios.scenario import Scenario, shipped_fleet
 from duenotice.testkit import sandbox
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.guide import Guide
@@ -203,7 +201,7 @@ def _emulator(plan: Plan, metadata_socket: socket.socket | None = None, **settin
             yield emulator
         return
     settings |= {"operator_listen": FREE_PORT}
-    with Emulator(metadata_socket, default_vm=vm, fleet=str(library.fleet()), **settings) as emulator:
+    with Emulator(metadata_socket, default_vm=vm, fleet=str(shipped_fleet()), **settings) as emulator:
         yield emulator
 
 
@@ -211,7 +209,7 @@ def vm_of(plan: Plan) -> str:
     """The VM of the client: the given one, or the first VM of a scenario's cast."""
     if plan.scenario is None or plan.vm:
         return plan.vm or DEFAULT_VM
-    with Emulator(fleet=str(library.fleet()), operator_listen=FREE_PORT) as emulator:
+    with Emulator(fleet=str(shipped_fleet()), operator_listen=FREE_PORT) as emulator:
         picks = cast(plan.scenario.cast, Candidates.of(emulator.operator(OperatorClient)), {})
     return picks[_first_vm(plan.scenario)].name
 

@@ -15,8 +15,7 @@ from duenotice.domain.event import EventType
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine
 from duenotice.errors import Unavailable
-from duenotice.host.guests import GuestDomain
-from duenotice.host.ports import DomainState
+from duenotice.host.hypervisor import DomainState, GuestDomain
 from duenotice.store.memory import MemoryJournal
 from tests.unit.engine.rig import BEGIN, engine_on
 

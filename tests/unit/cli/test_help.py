@@ -8,8 +8,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from duenotice.cli.arguments import first_sentence
-from duenotice.cli.main import COMMANDS, EXIT_CODES, duenotice
+from duenotice.cli.errors import EXIT_CODES
+from duenotice.cli.main import COMMANDS, duenotice
+from duenotice.cli.options import first_sentence
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from duenotice.cli import pictures, tables
+from duenotice.cli import pictures, terminal
 from duenotice.wire.operator import Event, Maintenance, Step
 from tests.unit.cli.values import NOON, at, event
 
@@ -49,7 +49,7 @@ def text_of(picture: Any) -> list[str]:
 
 def full(bar: Any) -> int:
     """How many cells of a bar are filled."""
-    return tables.BAR - sum(int(span.end - span.start) for span in bar.spans if span.style == "bright_black")
+    return terminal.BAR - sum(int(span.end - span.start) for span in bar.spans if span.style == "bright_black")
 
 
 @pytest.mark.parametrize(

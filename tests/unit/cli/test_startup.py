@@ -17,8 +17,20 @@ SLOW = ("rich", "starlette", "uvicorn", "uvloop", "apsw", "structlog", "promethe
 CALLS = [("--version",), ("--help",), ("vm", "list", "--help"), ("events", "watch", "--help")]
 
 
+COUNTED = """
+import pathlib, runpy, sys
+sys.argv = ["duenotice", *sys.argv[1:]]
+try:
+    runpy.run_module("duenotice", run_name="__main__")
+finally:
+    found = pathlib.Path("/proc/self/schedstat")
+    sys.stderr.write("\\n" + (found.read_text().split()[1] if found.exists() else "0"))
+"""
+"""As `-m duenotice`; then says for how many nanoseconds it waited for the processor, which Linux counts."""
+
+
 class Took(NamedTuple):
-    """Seconds by the clock on the wall, and of the processor."""
+    """Seconds by the clock on the wall without waiting for the processor, and of the processor."""
 
     wall: float
     cpu: float
@@ -26,9 +38,10 @@ class Took(NamedTuple):
 
 def run(*command: str) -> Took:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, *command], check=True, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True, timeout=60)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Took(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    waited = int(done.stderr.rpartition("\n")[2] or 0) / 1e9
+    return Took(wall - waited, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def best(runs: list[Took]) -> Took:
@@ -40,7 +53,7 @@ def best(runs: list[Took]) -> Took:
 @pytest.mark.parametrize("call", CALLS, ids=" ".join)
 def test_it_is_there_within_150_ms(call: tuple[str, ...]) -> None:
     """By the processor's time, and by the clock on the wall if a bare interpreter gets the processor when it wants."""
-    turns = [(run("-c", "pass"), run("-m", "duenotice", *call)) for _ in range(ROUNDS)]
+    turns = [(run("-c", "pass"), run("-c", COUNTED, *call)) for _ in range(ROUNDS)]
     bare, ours = (best(list(runs)) for runs in zip(*turns, strict=True))
     assert ours.cpu <= LIMIT
     assert ours.wall <= LIMIT * max(1.0, bare.wall / bare.cpu), (ours, bare)

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from duenotice.cli import cells, tables
-from duenotice.cli.output import TableColumn, TableView
+from duenotice.cli import pictures, terminal, views
+from duenotice.cli.output import TableView, aligned, view
 from duenotice.cli.views import AUDIT, EVENTS, WATCHED_EVENTS
 from tests.unit.cli.values import NOON, at
 
@@ -26,7 +26,7 @@ SAID = "2026-01-01T12:00:00Z"
     ],
 )
 def test_times_are_as_seen_from_now(moment: str | None, said: str) -> None:
-    assert cells.LOOKS["when"](moment, NOON) == said
+    assert views.LOOKS["when"](moment, NOON) == said
 
 
 def test_who_waits_for_very_many_is_shown_how_many_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,39 +34,30 @@ def test_who_waits_for_very_many_is_shown_how_many_have_come(monkeypatch: pytest
     for is_terminal in (True, False):
         said = io.StringIO()
         out = Console(file=said, force_terminal=is_terminal, width=80)
-        monkeypatch.setattr(tables, "console", lambda stderr, out=out: out)
-        assert list(tables.counted(range(2 * tables.MANY))) == list(range(2 * tables.MANY))
+        monkeypatch.setattr(terminal, "console", lambda stderr, out=out: out)
+        assert list(terminal.counted(range(2 * terminal.MANY_ITEMS))) == list(range(2 * terminal.MANY_ITEMS))
         assert ("2,000 so far" in said.getvalue()) == is_terminal
 
 
 def test_plain_lines_have_their_cells_under_each_other() -> None:
     """And end where their words do."""
-    assert list(cells.aligned([["VM", "UD"], ["web-10", "–"]])) == ["VM      UD\n", "web-10  –\n"]
+    assert list(aligned([["VM", "UD"], ["web-10", "–"]])) == ["VM      UD\n", "web-10  –\n"]
 
 
 def test_states_have_their_colour() -> None:
-    assert tables.state("started").style == "bold red"
-    assert tables.state("anything").style == ""
+    assert terminal.state("started").style == "bold red"
+    assert terminal.state("anything").style == ""
 
 
 def test_what_is_not_there_is_a_dash() -> None:
-    view = TableView(
-        "a",
-        (
-            TableColumn("A", "a"),
-            TableColumn("B", "b.c"),
-            TableColumn("WHEN", "w", "when"),
-            TableColumn("L", "l", "list"),
-        ),
-    )
-    made = tables.table([{"a": None, "l": []}], view, NOON)
+    made = terminal.table([{"a": None, "l": []}], view("a", "A=a B=b.c WHEN=w:when L=l:list"), NOON)
     assert [str(next(iter(column.cells))) for column in made.columns] == ["–", "–", "–", "–"]
 
 
 def test_the_gist_of_details_is_short() -> None:
-    look = cells.LOOKS["gist"]
+    look = views.LOOKS["gist"]
     assert str(look({"vms": ["a", "b"], "event": {"id": "0123456789"}, "reason": ""}, NOON)) == "vms=2 event=01234567"
-    assert len(str(look({"text": "x" * 500}, NOON))) == cells.GIST
+    assert len(str(look({"text": "x" * 500}, NOON))) == views.GIST
     assert str(look({}, NOON)) == "–"
 
 
@@ -74,16 +65,16 @@ def test_a_narrow_terminal_folds_details_and_no_word_of_another_column() -> None
     record = {"position": 1, "at": SAID, "actor": "token/admin", "action": "maintenance-started", "event_id": "A" * 36}
     out = Console(width=80, file=io.StringIO())
     with out.capture() as captured:
-        out.print(tables.table([record | {"details": {"text": "word " * 20}}], AUDIT, NOON))
+        out.print(terminal.table([record | {"details": {"text": "word " * 20}}], AUDIT, NOON))
     first = captured.get().splitlines()[1]
     assert first.split()[:5] == ["1", "now", "token/admin", "maintenance-started", "AAAAAAAA"]
 
 
 def test_a_bar_is_as_full_as_the_notice_is_over() -> None:
-    assert cells.passed(NOON, at(12, 10), at(12, 5)) == 0.5
-    assert cells.passed(NOON, NOON, NOON) == 1.0
-    half = tables.bar(0.5, "red")
-    assert len(half) == tables.BAR
+    assert pictures.passed(NOON, at(12, 10), at(12, 5)) == 0.5
+    assert pictures.passed(NOON, NOON, NOON) == 1.0
+    half = terminal.share_bar(0.5, "red")
+    assert len(half) == terminal.BAR
     assert [(span.start, span.end, span.style) for span in half.spans][-1] == (8, 16, "bright_black")
 
 
@@ -102,7 +93,7 @@ def drawn(view: TableView, width: int, *items: dict[str, object]) -> list[list[s
     """The words of each line of a table on a terminal of that width."""
     out = Console(width=width, file=io.StringIO())
     with out.capture() as captured:
-        out.print(tables.Fitted(list(items), view, NOON))
+        out.print(terminal.AdaptiveTable(list(items), view, NOON))
     return [line.split() for line in captured.get().splitlines()]
 
 
@@ -122,7 +113,9 @@ def test_a_narrow_terminal_loses_what_can_be_spared(width: int, titles: str) -> 
 
 def test_what_is_watched_fits_80_columns_with_its_vms() -> None:
     """With bar and countdown; the cause gives way."""
-    head, row = drawn(WATCHED_EVENTS, 80, EVENT | {"bar": tables.bar(0.5, ""), "countdown": "starts in 14m 30s "})
+    head, row = drawn(
+        WATCHED_EVENTS, 80, EVENT | {"bar": terminal.share_bar(0.5, ""), "countdown": "starts in 14m 30s "}
+    )
     assert head == ["EVENT", "TYPE", "STATE", "VMS"]
     assert row[-2:] == ["web-0", "web-5"]
 

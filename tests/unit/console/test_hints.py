@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from duenotice.cli.hints import COMMANDS
+from duenotice.cli.errors import LISTS
 from duenotice.client.operator.answer import problem_in
 from duenotice.console.app import MENU, NAVIGATION
 from duenotice.console.visit import PAGE_OF_LIST, with_page_hint
@@ -40,7 +40,7 @@ def test_a_list_is_named_as_here_and_all_else_is_said_as_it_came(said: dict[str,
 def test_the_command_line_can_show_every_list_that_a_hint_may_name(listing: LookAt) -> None:
     said = json.loads(bytes(problem(404, "There is none.", look_at=listing).body))
     assert said["hint"].startswith(f"GET /v1/{listing.value} lists ")
-    assert came(**said).hint_in(COMMANDS) == said["hint"].replace(f"GET /v1/{listing.value}", COMMANDS[listing])
+    assert came(**said).hint_in(LISTS) == said["hint"].replace(f"GET /v1/{listing.value}", LISTS[listing])
 
 
 def test_the_console_names_pages_that_it_has() -> None:

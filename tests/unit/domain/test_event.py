@@ -6,11 +6,11 @@ from importlib.resources import files
 
 import pytest
 
-from duenotice.cli.arguments import EVENT_TYPE, MAINTENANCE_TYPE
+from duenotice.cli.options import EVENT_TYPE, MAINTENANCE_TYPE
 from duenotice.console.maintenance import TYPES
 from duenotice.domain.event import MAINTENANCES, REMOVALS, Cause, Event, EventType, Source, description_of
 from duenotice.domain.rules.timing import MINIMUM_SECONDS
-from duenotice.host.steps import WALKS
+from duenotice.host.power import OPERATIONS
 from duenotice.testkit.verdicts import evidence
 from duenotice.testkit.verdicts.untried import OF_ONE_VM, OF_SEVERAL_VMS
 from duenotice.wire.api_versions import EVERY_VERSION, TYPE_NAMES
@@ -72,7 +72,7 @@ def test_every_type_has_its_row_in_the_tables_of_types(kind: EventType) -> None:
     assert kind in MINIMUM_SECONDS
     assert kind in TYPE_NAMES
     assert any(kind in version.types for version in EVERY_VERSION)
-    assert kind in WALKS or kind is EventType.SPOT_REBALANCE_RECOMMENDATION
+    assert kind in OPERATIONS or kind is EventType.SPOT_REBALANCE_RECOMMENDATION
     assert TYPE_NAMES[kind] in EVENT_TYPE.choices
     assert kind in (*OF_SEVERAL_VMS, *OF_ONE_VM) or kind is EventType.SPOT_REBALANCE_RECOMMENDATION
 

@@ -4,11 +4,9 @@ import pytest
 from msgspec import structs
 
 from duenotice.domain.fleet import Vm
-from duenotice.host.fleet import compose, plugs_of
-from duenotice.host.guests import GuestDomain
-from duenotice.host.notes import Note
-from duenotice.host.ports import DomainState
-from duenotice.host.rules import Plug
+from duenotice.host.fleet import compose, guest_ports
+from duenotice.host.hypervisor import DomainState, GuestDomain, Note
+from duenotice.host.network import GuestPort
 from duenotice.wire.fleet_file import read_fleet
 
 WEB = GuestDomain("web-0", "u1", "h1", DomainState.RUNNING, "52:54:00:00:00:0b", "vnet0", "10.0.0.11")
@@ -112,10 +110,10 @@ def test_a_zone_never_becomes_a_line_of_what_dry_run_shows() -> None:
 
 def test_one_that_was_deleted_is_gone_until_somebody_starts_it() -> None:
     """Its domain may still be defined."""
-    gone = DB._replace(notes=(Note("e1", "terminate", "done"),))
+    gone = DB._replace(impact_notes=(Note("e1", "terminate", "done"),))
     assert fleet(gone)[0] == {}
     assert set(fleet(gone._replace(state=DomainState.RUNNING))[0]) == {"db-0"}
-    assert set(fleet(DB._replace(notes=(Note("e1", "reboot", "done"),)))[0]) == {"db-0"}
+    assert set(fleet(DB._replace(impact_notes=(Note("e1", "reboot", "done"),)))[0]) == {"db-0"}
 
 
 def test_a_vm_that_is_being_hit_stays_as_it_is() -> None:
@@ -140,5 +138,5 @@ def test_the_digest_changes_with_what_is_declared() -> None:
 
 def test_a_plug_has_the_address_that_the_fleet_says() -> None:
     vms, _ = fleet(WEB, DB, file=FILE)
-    assert plugs_of([WEB, DB], vms, "h1") == [Plug("web-0", "vnet0", "52:54:00:00:00:0b", "10.0.0.99")]
-    assert plugs_of([WEB], vms, "h2") == []
+    assert guest_ports([WEB, DB], vms, "h1") == [GuestPort("web-0", "vnet0", "52:54:00:00:00:0b", "10.0.0.99")]
+    assert guest_ports([WEB], vms, "h2") == []

@@ -2,8 +2,7 @@
 
 import pytest
 
-from duenotice.host.guests import guest_of
-from duenotice.host.ports import DomainState
+from duenotice.host.hypervisor import DomainState, guest_of
 
 XML = """\
 <domain type='kvm' id='3'>

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from duenotice.host.notes import MOST, Note, element, find, notes_of, put
+from duenotice.host.hypervisor import MOST_NOTES, Note, find_note, notes_element, notes_of, put_note
 
 NOTES = (
     Note("e1", "freeze", "paused", datetime(2026, 1, 2, 3, 4, 5, 600, UTC)),
@@ -14,11 +14,13 @@ NOTES = (
 
 def test_a_note_replaces_the_older_one_of_its_event_and_is_the_last() -> None:
     newer = NOTES[0]._replace(step="done")
-    assert put(NOTES, newer) == (*NOTES[1:], newer)
-    assert find(NOTES, "e2") == NOTES[1]
-    assert find(NOTES, "e9") is None
+    assert put_note(NOTES, newer) == (*NOTES[1:], newer)
+    assert find_note(NOTES, "e2") == NOTES[1]
+    assert find_note(NOTES, "e9") is None
 
 
 def test_the_oldest_are_forgotten() -> None:
-    many = [Note(f"e{number}", "reboot", "done") for number in range(MOST + 3)]
-    assert [note.event for note in notes_of(element(many))] == [f"e{number}" for number in range(3, MOST + 3)]
+    many = [Note(f"e{number}", "reboot", "done") for number in range(MOST_NOTES + 3)]
+    assert [note.event for note in notes_of(notes_element(many))] == [
+        f"e{number}" for number in range(3, MOST_NOTES + 3)
+    ]

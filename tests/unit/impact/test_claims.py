@@ -11,8 +11,7 @@ from duenotice.domain.commands import AcceptImpact, ClaimImpact
 from duenotice.domain.event import Event
 from duenotice.domain.state import State
 from duenotice.engine.engine import Engine, Records
-from duenotice.impact.claims import Claim, ImpactClaims, NodeClaims, OnlyNode
-from duenotice.impact.dispatcher import Dispatcher
+from duenotice.impact.dispatcher import Claim, Dispatcher, ImpactClaims, NodeClaims, OnlyNode
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome
 from tests.unit.domain.build import id_of
 from tests.unit.engine.rig import ask, in_loop, listen, once, running

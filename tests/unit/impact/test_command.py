@@ -11,9 +11,8 @@ import pytest
 
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.impact import wrapper
-from duenotice.impact.command import environment_of
+from duenotice.impact.command import CommandEnded, Lost, NotBegun, Running, RunRecords, environment_of
 from duenotice.impact.driver import OUTPUT_KEPT, AttemptEnd, AttemptOutcome
-from duenotice.impact.spool import CommandEnded, Lost, NotBegun, Running, Spool
 from tests.unit.domain.build import id_of
 from tests.unit.impact.rig import driver, in_loop, python, started, until
 
@@ -163,7 +162,7 @@ class TestOnce:
         await until(runs.exists)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        spool = Spool(tmp_path / "impact")
+        spool = RunRecords(tmp_path / "impact")
         assert isinstance(spool.look(spool.place(id_of(1), 1)), Running)
         second = asyncio.ensure_future(driver(tmp_path, *appending(runs)).run(started(), 1))
         await asyncio.sleep(0)
@@ -219,7 +218,7 @@ class TestLost:
     def test_damaged_notes_are_not_guessed_at(self, tmp_path: Path) -> None:
         """A note that cannot be read still says that the command was begun."""
         driver(tmp_path)
-        spool = Spool(tmp_path / "impact")
+        spool = RunRecords(tmp_path / "impact")
         spool.place("E", 1).with_name("E.1.begun").write_text("{")
         assert isinstance(spool.look(spool.place("E", 1)), Lost)
 
@@ -272,7 +271,7 @@ class TestNotes:
     def test_a_full_disk_delays_the_note_of_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The wrapper stays, and so its command counts as running, until there is room."""
         driver(tmp_path)
-        spool, fsync, tries = Spool(tmp_path / "impact"), os.fsync, []
+        spool, fsync, tries = RunRecords(tmp_path / "impact"), os.fsync, []
 
         def full_twice(file: int) -> None:
             tries.append(file)
@@ -288,7 +287,7 @@ class TestNotes:
     def test_what_is_seen_of_notes(self, tmp_path: Path) -> None:
         """No note: not begun. An exit beside it: ended, even if the wrapper is unknown by now."""
         driver(tmp_path)
-        spool = Spool(tmp_path / "impact")
+        spool = RunRecords(tmp_path / "impact")
         place = spool.place("E", 1)
         assert spool.look(place) == NotBegun()
         note(tmp_path, "E.1.begun", {"boot": "another", "pid": 1, "started": 1})

@@ -9,9 +9,17 @@ import pytest
 
 from duenotice.domain.event import Cause, Event, EventType, Phase
 from duenotice.errors import Unavailable
-from duenotice.host.guests import GuestDomain
-from duenotice.host.notes import Note, element, notes_of
-from duenotice.host.ports import GONE, DomainSight, DomainState, Hypervisor, HypervisorRefused
+from duenotice.host.hypervisor import (
+    GONE,
+    DomainState,
+    DomainStatus,
+    GuestDomain,
+    Hypervisor,
+    HypervisorRefused,
+    Note,
+    notes_element,
+    notes_of,
+)
 from duenotice.impact.driver import AttemptEnd, AttemptOutcome
 from duenotice.impact.libvirt import LibvirtDriver, Whereabouts
 
@@ -29,7 +37,7 @@ class ToyHypervisor:
 
     def __init__(self, name: str = "h1", obeys: bool = True) -> None:
         self.name, self.obeys = name, obeys
-        self.domains: dict[str, DomainSight] = {}
+        self.domains: dict[str, DomainStatus] = {}
         self.calls: list[str] = []
         self.refuses: set[str] = set()
         self.lives: int | None = None
@@ -37,7 +45,7 @@ class ToyHypervisor:
         self.is_late = False
         """Killed after the change, not before."""
 
-    def change(self, what: str, domain: str, sight: DomainSight) -> None:
+    def change(self, what: str, domain: str, sight: DomainStatus) -> None:
         if what in self.refuses:
             raise HypervisorRefused(f"libvirt on {self.name}: {what} is not possible.")
         dies = self.lives == 0
@@ -52,12 +60,15 @@ class ToyHypervisor:
             raise Killed
 
     def guests(self, bridge: str) -> list[GuestDomain]:
-        return [GuestDomain(name, one.uuid, self.name, one.state, notes=one.kept) for name, one in self.domains.items()]
+        return [
+            GuestDomain(name, one.uuid, self.name, one.state, impact_notes=one.kept)
+            for name, one in self.domains.items()
+        ]
 
     def listen(self, changed: Callable[[], None]) -> None:
         pass
 
-    def look(self, domain: str) -> DomainSight:
+    def look(self, domain: str) -> DomainStatus:
         return self.domains.get(domain, GONE)
 
     def keep_notes(self, domain: str, notes: Sequence[Note]) -> None:
@@ -88,11 +99,11 @@ class ToyHypervisor:
         self.change("undefine", domain, GONE)
 
     def description(self, domain: str) -> str:
-        return domain + element(self.domains[domain].kept)
+        return domain + notes_element(self.domains[domain].kept)
 
     def define(self, description: str) -> None:
         domain, less, notes = description.partition("<")
-        self.change("define", domain, DomainSight(OFF, kept=notes_of(less + notes)))
+        self.change("define", domain, DomainStatus(OFF, kept=notes_of(less + notes)))
 
     def migrate(self, domain: str, target: Hypervisor) -> None:
         described = self.description(domain)
@@ -124,11 +135,11 @@ SAID: list[AttemptOutcome] = []
 def ready(obeys: bool = True) -> ToyHypervisor:
     """A host on which web-0 runs."""
     host = ToyHypervisor(obeys=obeys)
-    host.domains["web-0"] = DomainSight(RUNNING)
+    host.domains["web-0"] = DomainStatus(RUNNING)
     return host
 
 
-WALKS = {
+CALLS = {
     EventType.REBOOT: ["press", "start"],
     EventType.REDEPLOY: ["press", "start"],
     EventType.TERMINATE: ["press"],
@@ -136,16 +147,16 @@ WALKS = {
 }
 
 
-@pytest.mark.parametrize("kind", list(WALKS))
+@pytest.mark.parametrize("kind", list(CALLS))
 def test_a_guest_that_obeys_is_asked_once_and_started_again(kind: EventType) -> None:
     host = ready()
     assert run(host, what=event(kind)) == DONE
-    assert host.calls == WALKS[kind]
+    assert host.calls == CALLS[kind]
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("lives", range(7))
-@pytest.mark.parametrize("kind", [*WALKS, EventType.FREEZE])
+@pytest.mark.parametrize("kind", [*CALLS, EventType.FREEZE])
 def test_killed_at_any_call_and_started_again_it_does_nothing_twice(
     kind: EventType, lives: int, is_late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,9 +171,9 @@ def test_killed_at_any_call_and_started_again_it_does_nothing_twice(
         host.lives = None
         outcome = run(host, what=what)
     assert outcome == DONE
-    assert host.calls == WALKS.get(kind, ["suspend", "resume"])
+    assert host.calls == CALLS.get(kind, ["suspend", "resume"])
     assert run(host, what=what) == DONE
-    assert host.calls == WALKS.get(kind, ["suspend", "resume"])
+    assert host.calls == CALLS.get(kind, ["suspend", "resume"])
 
 
 def test_a_guest_that_ignores_its_button_loses_its_plug_after_the_grace() -> None:
@@ -279,7 +290,7 @@ def test_one_on_its_way_to_a_host_that_is_named_no_longer_waits_until_it_is(host
     """It may run there: nothing is done, and nothing has failed."""
     named = {name: ready() if name == "h1" else ToyHypervisor(name) for name in hosts}
     begun = Note("e1", "Redeploy", "begun", NOW, target="h2")
-    named["h1"].domains["web-0"] = DomainSight(OFF, kept=(begun,))
+    named["h1"].domains["web-0"] = DomainStatus(OFF, kept=(begun,))
     with pytest.raises(Unavailable, match=r"web-0 is on its way to h2, and no libvirt is named for h2\."):
         run(*named.values(), what=event(EventType.REDEPLOY))
     assert [host.calls for host in named.values()] == [[] for _ in hosts]
@@ -289,7 +300,7 @@ def test_a_host_that_cannot_be_asked_is_asked_again_later() -> None:
     """The attempt has not failed: nobody knows yet."""
     host = ready()
 
-    def away(domain: str) -> DomainSight:
+    def away(domain: str) -> DomainStatus:
         raise Unavailable("libvirt on h1 cannot be asked.")
 
     host.look = away  # type: ignore[method-assign]
@@ -409,7 +420,7 @@ def test_one_that_is_renamed_while_it_waits_is_found(monkeypatch: pytest.MonkeyP
 def test_if_two_domains_may_be_the_renamed_one_none_is_touched() -> None:
     host = ToyHypervisor()
     begun = Note("e1", "Reboot", "begun", NOW)
-    host.domains = {name: DomainSight(OFF, kept=(begun,)) for name in ("web-8", "web-9")}
+    host.domains = {name: DomainStatus(OFF, kept=(begun,)) for name in ("web-8", "web-9")}
     outcome = run(host, what=event(EventType.REBOOT))
     assert outcome == AttemptOutcome(AttemptEnd.HOPELESS, "web-0: There is no such domain.")
     assert host.calls == []
@@ -418,7 +429,7 @@ def test_if_two_domains_may_be_the_renamed_one_none_is_touched() -> None:
 def test_a_copy_is_not_taken_for_the_renamed_one() -> None:
     """It has the notes of the one that it was made from, but not its uuid."""
     host = ToyHypervisor()
-    host.domains["copy"] = DomainSight(OFF, kept=(Note("e1", "Reboot", "begun", NOW, uuid="u1"),), uuid="u2")
+    host.domains["copy"] = DomainStatus(OFF, kept=(Note("e1", "Reboot", "begun", NOW, uuid="u1"),), uuid="u2")
     assert run(host, what=event(EventType.REBOOT)).end is AttemptEnd.HOPELESS
     assert host.calls == []
 

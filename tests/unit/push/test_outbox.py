@@ -10,7 +10,7 @@ from duenotice.backoff import Backoff
 from duenotice.clock import Instant
 from duenotice.domain.commands import GivenUp
 from duenotice.domain.subscription import PushFormat, Subscription
-from duenotice.push.outbox import AT_ONCE, MOST_PENDING, PASSED, Outbox, Parcel
+from duenotice.push.outbox import AT_ONCE, MOST_PENDING, PASSED, Outbox, QueuedMessage
 from duenotice.wire.azure import EventChange
 from tests.unit.domain.build import DAY, HOUR, NOW, SECOND, id_of, listening, schedule
 
@@ -29,16 +29,16 @@ def change(position: int, number: int = 0, when: Instant = NOW) -> EventChange:
 
 
 def fail(
-    box: Outbox, parcel: Parcel, now: float, shown: Instant = NOW, *, alone: bool = False, after: float = 0
+    box: Outbox, message: QueuedMessage, now: float, shown: Instant = NOW, *, alone: bool = False, after: float = 0
 ) -> bool:
-    return box.failed(parcel, "It answered 500.", now, shown, alone=alone, after=after)
+    return box.failed(message, "It answered 500.", now, shown, alone=alone, after=after)
 
 
-def taken(box: Outbox, now: float = 0.0) -> list[Parcel]:
+def taken(box: Outbox, now: float = 0.0) -> list[QueuedMessage]:
     """All that it sends now."""
     found = []
-    while (parcel := box.next(now)) is not None:
-        found.append(parcel)
+    while (message := box.next(now)) is not None:
+        found.append(message)
     return found
 
 
@@ -49,7 +49,7 @@ def test_messages_of_one_event_go_one_after_the_other() -> None:
     first, other = taken(box)
     assert (first.change.position, other.change.position) == (11, 13)
     box.delivered(first)
-    assert [parcel.change.position for parcel in taken(box)] == [12]
+    assert [message.change.position for message in taken(box)] == [12]
 
 
 def test_only_some_are_under_way_at_once() -> None:
@@ -64,8 +64,8 @@ def test_a_receiver_that_fails_is_left_alone_for_a_while_and_gets_one_at_a_time(
     box = outbox()
     for position in range(11, 14):
         box.put(change(position))
-    for parcel in taken(box):
-        fail(box, parcel, 100.0)
+    for message in taken(box):
+        fail(box, message, 100.0)
     assert (taken(box, 109.0), box.wait(109.0)) == ([], 1.0)
     (probe,) = taken(box, 110.0)
     fail(box, probe, 110.0)
@@ -81,8 +81,8 @@ def test_a_message_that_is_refused_does_not_hold_up_others() -> None:
         box.put(change(position))
     bad, *good = taken(box)
     fail(box, bad, 100.0, alone=True)
-    for parcel in good:
-        box.delivered(parcel)
+    for message in good:
+        box.delivered(message)
     assert taken(box, 101.0) == []
     assert taken(box, 110.0) == [bad]
 
@@ -90,11 +90,11 @@ def test_a_message_that_is_refused_does_not_hold_up_others() -> None:
 def test_a_receiver_may_ask_for_a_longer_pause_but_not_for_ever() -> None:
     box = outbox()
     box.put(change(11))
-    (parcel,) = taken(box)
-    fail(box, parcel, 0.0, after=300.0)
+    (message,) = taken(box)
+    fail(box, message, 0.0, after=300.0)
     assert box.wait(0.0) == 300.0
-    (parcel,) = taken(box, 300.0)
-    fail(box, parcel, 300.0, after=999_999.0)
+    (message,) = taken(box, 300.0)
+    fail(box, message, 300.0, after=999_999.0)
     assert box.wait(300.0) == 3600.0
 
 
@@ -103,14 +103,14 @@ def test_after_a_day_a_message_is_given_up_and_set_aside() -> None:
     box = outbox()
     box.put(change(11, 1))
     box.put(change(12, 1, NOW.after(DAY)))
-    (parcel,) = taken(box)
-    assert not fail(box, parcel, 0.0, NOW.after(DAY - SECOND))
-    (parcel,) = taken(box, 10.0)
-    assert fail(box, parcel, 10.0, NOW.after(DAY))
+    (message,) = taken(box)
+    assert not fail(box, message, 0.0, NOW.after(DAY - SECOND))
+    (message,) = taken(box, 10.0)
+    assert fail(box, message, 10.0, NOW.after(DAY))
     note = box.take_note()
     assert note is not None
     assert (note.given_up, note.done) == ((GivenUp(11, id_of(1), "It answered 500."),), (11,))
-    assert [parcel.change.position for parcel in taken(box, 1000.0)] == [12]
+    assert [message.change.position for message in taken(box, 1000.0)] == [12]
 
 
 @pytest.mark.parametrize(("hours", "days", "given_up"), [(0, 2, False), (23, 2, False), (25, 0, True), (25, -2, False)])
@@ -120,14 +120,14 @@ def test_a_message_is_given_up_only_when_it_is_too_late_by_both_faces_of_time(
     """S34: so many hours later, with a time of day that is wrong by so many days."""
     box = outbox()
     box.put(change(11))
-    (parcel,) = taken(box)
+    (message,) = taken(box)
     at, steady = NOW.after(hours * HOUR)
     wrong = Instant(at + timedelta(days=days), steady)
-    assert (fail(box, parcel, 0.0, wrong), box.waiting) == (given_up, not given_up)
+    assert (fail(box, message, 0.0, wrong), box.waiting) == (given_up, not given_up)
     if not given_up:
-        (parcel,) = taken(box, 10.0)
-        assert box.is_hopeless(parcel, wrong) is given_up
-        box.delivered(parcel)
+        (message,) = taken(box, 10.0)
+        assert box.is_hopeless(message, wrong) is given_up
+        box.delivered(message)
         assert box.waiting == 0
 
 
@@ -147,8 +147,8 @@ def test_a_day_begins_again_when_it_is_resumed_or_replayed() -> None:
     since = NOW.after(DAY)
     box = outbox(KNOWN.with_(since=since.at, since_steady=since.steady))
     box.put(change(11))
-    (parcel,) = taken(box)
-    assert not fail(box, parcel, 0.0, NOW.after(DAY + 23 * HOUR))
+    (message,) = taken(box)
+    assert not fail(box, message, 0.0, NOW.after(DAY + 23 * HOUR))
 
 
 def test_a_note_says_what_is_done_and_what_is_left_and_only_when_there_is_news() -> None:
@@ -174,13 +174,13 @@ def test_a_note_says_what_is_done_and_what_is_left_and_only_when_there_is_news()
 def test_trouble_is_news_and_so_is_its_end() -> None:
     box = outbox()
     box.put(change(11))
-    (parcel,) = taken(box)
-    fail(box, parcel, 0.0)
+    (message,) = taken(box)
+    fail(box, message, 0.0)
     assert (note := box.take_note()) is not None and note.trouble == "It answered 500."
     box.put(change(12, 11))
     assert (note := box.take_note()) is not None and note.pending == (11, 12)
-    (parcel,) = taken(box, 10.0)
-    box.delivered(parcel)
+    (message,) = taken(box, 10.0)
+    box.delivered(message)
     assert (note := box.take_note()) is not None and note.trouble == ""
 
 
@@ -210,13 +210,13 @@ def test_whatever_a_receiver_answers_nothing_is_lost_and_each_event_is_in_order(
     while box.waiting:
         under_way = taken(box, now)
         assert under_way or (box.wait(now) or 0.0) > 0
-        for parcel in reversed(under_way):
+        for message in reversed(under_way):
             answer = next(answers, "ok")
             if answer == "ok":
-                box.delivered(parcel)
-                delivered.append(parcel.change)
+                box.delivered(message)
+                delivered.append(message.change)
             else:
-                fail(box, parcel, now, alone=answer == "refuse")
+                fail(box, message, now, alone=answer == "refuse")
         now += 3600.0
     note = box.take_note()
     assert note is not None

@@ -13,8 +13,7 @@ import pytest
 from duenotice.domain.fleet import Site
 from duenotice.domain.subscription import PushFormat, Subscription
 from duenotice.push.addresses import AllowedAddresses
-from duenotice.push.office import OfficeLine, PushOffice
-from duenotice.push.receiver import PushEnd, PushOutcome, PushRoads, signature
+from duenotice.push.receiver import NetworkPolicy, PushEnd, PushOutcome, ReceiverInThread, ReceiverThread, signature
 from duenotice.wire.azure import EventChange
 from tests.support.push_receiver import HANG, Delivery, PushReceiver
 from tests.unit.domain.build import NOW, listening, schedule
@@ -36,19 +35,19 @@ def subscription(url: str, form: PushFormat = PushFormat.EVENTGRID) -> Subscript
 
 def asked(
     known: Subscription,
-    work: Callable[[OfficeLine], Coroutine[Any, Any, PushOutcome]],
+    work: Callable[[ReceiverInThread], Coroutine[Any, Any, PushOutcome]],
     allow: str = "127.0.0.0/8",
     timeout: float = 5.0,
 ) -> PushOutcome:
     """What comes of some work with a receiver."""
 
     async def run() -> PushOutcome:
-        roads = PushRoads(AllowedAddresses([allow]), ssl.create_default_context, timeout, ThreadPoolExecutor(2))
-        office = PushOffice(roads)
+        policy = NetworkPolicy(AllowedAddresses([allow]), ssl.create_default_context, timeout, ThreadPoolExecutor(2))
+        receivers = ReceiverThread(policy)
         try:
-            return await work(office.line(known))
+            return await work(receivers.receiver(known))
         finally:
-            await office.close()
+            await receivers.close()
 
     return asyncio.run(run())
 
@@ -163,7 +162,7 @@ def test_a_resolver_that_hangs_keeps_one_thread(monkeypatch: pytest.MonkeyPatch)
         over.wait(30)
         raise OSError("over")
 
-    async def thrice(line: OfficeLine) -> PushOutcome:
+    async def thrice(line: ReceiverInThread) -> PushOutcome:
         await asyncio.gather(line.deliver(CHANGE, Site(), 1), line.deliver(CHANGE, Site(), 1))
         said = await line.deliver(CHANGE, Site(), 2)
         begun.wait(30)  # on a busy machine the thread may begin only now
@@ -192,7 +191,7 @@ def test_a_name_that_leads_to_us_for_a_moment_is_tried_again(
     def found(*_: object, **__: object) -> list[object]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (answers.pop(0), receiver.port))]
 
-    async def twice(line: OfficeLine) -> PushOutcome:
+    async def twice(line: ReceiverInThread) -> PushOutcome:
         with monkeypatch.context() as patched:
             patched.setattr("duenotice.push.addresses._is_written_out", lambda _: False)
             patched.setattr(socket, "getaddrinfo", found)

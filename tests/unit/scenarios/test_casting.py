@@ -6,8 +6,7 @@ import pytest
 
 from duenotice.errors import Malformed, Refused
 from duenotice.scenarios.casting import Candidates, cast
-from duenotice.scenarios.kinds import RoleName
-from duenotice.scenarios.roles import CastRole
+from duenotice.scenarios.kinds import CastRole, RoleName
 from duenotice.wire.operator import Group, Host, Vm
 from tests.support.answers import a_step, a_vm, an_event
 

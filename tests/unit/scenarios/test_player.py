@@ -8,10 +8,9 @@ import pytest
 from msgspec import structs
 
 from duenotice.client import OperatorClient
-from duenotice.scenarios import library
-from duenotice.scenarios import progress as p
+from duenotice.scenarios import player as p
 from duenotice.scenarios.player import play
-from duenotice.scenarios.scenario import read_scenario
+from duenotice.scenarios.scenario import read_scenario, shipped_fleet
 from duenotice.wire.operator import Clock
 from tests.support.node import Node
 from tests.support.operators import operator_of
@@ -37,7 +36,7 @@ as = "it"
 @pytest.fixture
 def node() -> Iterator[Node]:
     """A service with the shipped fleet and a manual clock."""
-    with Node(Path(str(library.fleet()))) as running:
+    with Node(Path(str(shipped_fleet()))) as running:
         yield running
 
 
