@@ -5,6 +5,7 @@ as bytes, or raises what a socket would: ConnectionError, or TimeoutError when n
 """
 
 import asyncio
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from contextvars import Context
@@ -17,8 +18,9 @@ from duenotice.clock import monotonic
 from duenotice.errors import Unavailable
 from duenotice.http.fetch import HttpAnswer, NothingSent
 from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.protocol import Connection
+from duenotice.metadata_api.listener import Listener
 from duenotice.metadata_api.pulse import Pulse
+from duenotice.metadata_api.sockets import LOST, READABLE, Sockets
 from simulator.faults import Faults
 from simulator.loop import OWNER, VirtualLoop
 from simulator.machine import Process
@@ -52,7 +54,7 @@ class Network:
         """Told of each answer that arrived: address, node, request, answer."""
         self._seed = seed
         self._dice: dict[str, Random] = {}
-        self._doors: dict[str, tuple[Process, Door]] = {}
+        self._doors: dict[str, tuple[Process, Wires]] = {}
         self._apps: dict[str, tuple[Process, App]] = {}
         self.on_written: Callable[[Process, str, bytes, bytes], None] = lambda *_: None
         """Told of each answer when its node has written it: process, address, request, answer."""
@@ -65,7 +67,7 @@ class Network:
 
     def open(self, node: str, process: Process, door: Door) -> None:
         """The door of a node takes connections from now on, until its process dies or the door is closed."""
-        self._doors[node] = process, door
+        self._doors[node] = process, Wires(door)
         process.network = self
         process.on_death.append(lambda: self.close(node, process))
 
@@ -137,8 +139,8 @@ class Network:
 
     def new_wire(self, address: str, node: str) -> "Wire":
         """A new connection."""
-        process, door = self._doors[node]
-        return Wire(process, door, address, self.on_written, self.on_rest)
+        process, wires = self._doors[node]
+        return Wire(process, wires, address, self.on_written, self.on_rest)
 
     async def call(
         self,
@@ -341,27 +343,96 @@ def renew(pulse: Pulse) -> None:
         pulse.beat()
 
 
-class Wire(asyncio.Transport):
+class Wires(Sockets):
+    """The accepted sockets of one door, and what tells it of them: both are wires of the world, by number."""
+
+    def __init__(self, door: Door) -> None:
+        self._by_number: dict[int, Wire] = {}
+        self.read, self.write = self._read, self._write
+        self.listener = Listener(door, self, poller=self)
+
+    def add(self, wire: "Wire") -> int:
+        """A new connection; it gets the lowest free number, as the kernel does it."""
+        number = next(number for number in itertools.count() if number not in self._by_number)
+        self._by_number[number] = wire
+        return number
+
+    def receive(self, fd: int, size: int) -> bytes | None:
+        """What a new connection brought."""
+        return self._by_number[fd].taken(size) or None
+
+    def send(self, fd: int, data: bytes, last: bool) -> int:
+        """The client reads all at once."""
+        return self._write(fd, data)
+
+    def _read(self, fd: int, size: int) -> bytes:
+        wire = self._by_number[fd]
+        if wire.is_closed:
+            raise ConnectionResetError
+        if not (data := wire.taken(size)):
+            raise BlockingIOError
+        return data
+
+    def _write(self, fd: int, data: Any) -> int:
+        self._by_number[fd].write(bytes(data))
+        return len(data)
+
+    def keep(self, fd: int) -> None:
+        """Nothing blocks."""
+
+    def shut(self, fd: int) -> None:
+        """The node says no more; the client closes."""
+        self._by_number[fd].end()
+
+    def close(self, fd: int) -> None:
+        """The node closes."""
+        self._by_number.pop(fd).end()
+
+    def register(self, fd: int, eventmask: int = 0, /) -> None:
+        """It is told when something comes."""
+        self.modify(fd, eventmask)
+
+    def modify(self, fd: int, eventmask: int, /) -> None:
+        """What is there already is told."""
+        wire = self._by_number[fd]
+        if eventmask & READABLE and wire.has_more:
+            wire.process.soon(wire.tell, READABLE)
+
+    def unregister(self, fd: int, /) -> None:
+        """It is not told any more, but that it was lost."""
+
+    def hear(self, fd: int, wire: "Wire", what: int) -> None:
+        """Something has come, or the connection is lost."""
+        if self._by_number.get(fd) is wire:
+            self.listener.hear([(fd, what)])
+
+
+class Wire:
     """A connection as the node's side sees it; the other side waits for one answer at a time."""
 
     def __init__(
         self,
         process: Process,
-        door: Door,
+        wires: Wires,
         address: str,
         written: Callable[[Process, str, bytes, bytes], None],
         rest: Callable[[Process, str, bytes], None],
     ) -> None:
-        super().__init__()
         self._written, self._rest, self._asked = written, rest, b""
-        self._is_connected = False
         self.process, self.is_closed = process, False
         self.waiting: Callable[[bytes], None] | None = None
-        self._address = address
+        self._wires, self._address = wires, address
+        self._number = -1
+        self._sent = b""
+        """What the node has not read yet."""
         self._came, self._told = b"", 0
         """What came for the last request, and how many bytes of it somebody was told of."""
         self._failed: Callable[[Exception], None] = lambda _: None
-        self.connection = Connection(door)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the node has something to read."""
+        return bool(self._sent)
 
     def send(self, data: bytes, came: Callable[[bytes], None], failed: Callable[[Exception], None]) -> None:
         """Send a request from outside; when the node has written a whole answer, `came` is told."""
@@ -370,15 +441,27 @@ class Wire(asyncio.Transport):
         self.process.soon(self._receive, data)
 
     def _receive(self, data: bytes) -> None:
-        connection = self.connection
-        renew(connection.door.pulse)
-        if not self._is_connected:
-            self._is_connected = True
-            connection.connection_made(self)
+        listener = self._wires.listener
+        renew(listener.door.pulse)
         if self.is_closed:
             self.broken()
             return
-        connection.data_received(data)
+        self._sent += data
+        if self._number < 0:
+            self._number = self._wires.add(self)
+            listener.take(self._number, self._address)
+            listener.end_all()
+        else:
+            self.tell(READABLE)
+
+    def tell(self, what: int) -> None:
+        """The node hears of it."""
+        self._wires.hear(self._number, self, what)
+
+    def taken(self, size: int) -> bytes:
+        """The node reads."""
+        data, self._sent = self._sent[:size], self._sent[size:]
+        return data
 
     def hang_up(self) -> None:
         """The client closes the connection."""
@@ -396,7 +479,7 @@ class Wire(asyncio.Transport):
 
     # --- what the node does with it ---
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes) -> None:
         """Bytes for the client."""
         self._came += data
         if self.waiting is not None and is_whole(self._came):
@@ -404,19 +487,8 @@ class Wire(asyncio.Transport):
             self._written(self.process, self._address, self._asked, self._came)
             waiting(self._came)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """The node closes."""
-        self._end()
-
-    def abort(self) -> None:
-        """The node closes at once."""
-        self._end()
-
-    def write_eof(self) -> None:
-        """The node says no more; the client closes."""
-        self._end()
-
-    def _end(self) -> None:
         if not self.is_closed:
             self.broken()
             self.process.soon(self._lost)
@@ -429,38 +501,7 @@ class Wire(asyncio.Transport):
     def _lost(self) -> None:
         self.is_closed = True
         self._tell_rest()
-        if self._is_connected:
-            self._is_connected = False
-            self.connection.connection_lost(None)
-
-    def is_closing(self) -> bool:
-        """Whether it is over."""
-        return self.is_closed
-
-    def can_write_eof(self) -> bool:
-        """As sockets can."""
-        return True
-
-    def pause_reading(self) -> None:
-        """There is one request at a time."""
-
-    def resume_reading(self) -> None:
-        """See above."""
-
-    def get_write_buffer_size(self) -> int:
-        """The client reads all at once."""
-        return 0
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """The address of the client, or something that is no socket."""
-        return (self._address, 40_000) if name == "peername" else _NoSocket() if name == "socket" else default
-
-
-class _NoSocket:
-    """What came with the connection cannot be read from it; it comes a moment later."""
-
-    def fileno(self) -> int:
-        raise OSError("this is no socket")
+        self.tell(LOST)
 
 
 def is_whole(data: bytes) -> bool:

@@ -3,10 +3,10 @@
 A poll of a scope that listens never reaches the engine.
 """
 
-from asyncio import AbstractEventLoop, Transport
+from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, assert_never
 
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
 from duenotice.engine.publisher import Publisher, ScopePage
@@ -28,6 +28,9 @@ from duenotice.metadata_api.responses import (
 from duenotice.wire.documents import decode_start_requests
 from duenotice.wire.instance import INSTANCE_VERSIONS, as_json, as_text, describe, find
 
+if TYPE_CHECKING:
+    from duenotice.metadata_api.connection import Connection
+
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
 _LEAF_NEEDS_TEXT = error(400, "Bad request. A single value is answered only as text. Add format=text to the query.")
 THROTTLED = error(429, "Throttle Result: Too Many Requests", "Retry-After: 1")
@@ -44,7 +47,7 @@ class Broken(NamedTuple):
     """An answer that is sent wrongly on purpose; that also ends the connection."""
 
     answer: Answer
-    send: Callable[[AbstractEventLoop, Transport, bytes], None]
+    send: "Callable[[AbstractEventLoop, Connection, bytes], None]"
 
 
 Outcome = Answer | Hold

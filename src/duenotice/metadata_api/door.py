@@ -18,8 +18,7 @@ from duenotice.metadata_api.responses import error
 from duenotice.metadata_api.routes import Router
 
 if TYPE_CHECKING:
-    from duenotice.metadata_api.bare_connection import BareConnection
-    from duenotice.metadata_api.protocol import Connection
+    from duenotice.metadata_api.connection import Connection
 
 _SWEPT_AT_ONCE = 64
 _BROKEN = error(500, "Something is wrong in the service. Look at its log.")
@@ -59,9 +58,7 @@ class Door:
         self.callers = Callers(publisher, options)
         self.lanes: Lanes = self.callers.lanes
         most = min(options.max_connections, files_left())
-        self.crowd: Crowd[Connection | BareConnection] = Crowd(
-            most, options.max_connections_per_address, self.callers.is_known
-        )
+        self.crowd: Crowd[Connection] = Crowd(most, options.max_connections_per_address, self.callers.is_known)
         self.waiting = HeldPolls(publisher, self.loop.call_soon)
         self.tasks: set[asyncio.Task[Outcome | Broken]] = set()
         self.answers: Answering = Answers(submit, publisher, self.callers, self.pulse, options, delay)
@@ -87,7 +84,7 @@ class Door:
             self.loop.call_exception_handler({"message": "A request failed.", "exception": problem})
         then(task.result() if problem is None else _BROKEN)
 
-    def leave(self, connection: "Connection | BareConnection") -> None:
+    def leave(self, connection: "Connection") -> None:
         """A connection is gone."""
         self.crowd.leave(connection)
         if self.draining and not self.crowd.everybody:
@@ -102,7 +99,7 @@ class Door:
         """End what is overdue."""
         self._sweep_some(iter(self.crowd.overdue(self.pulse.now)))
 
-    def _sweep_some(self, overdue: "Iterator[Connection | BareConnection]") -> None:
+    def _sweep_some(self, overdue: "Iterator[Connection]") -> None:
         """A few in this turn of the loop: thousands that came together are overdue together (S26).
 
         Who has gone since it was found is not ended, because its number may be another one's by now.
@@ -124,4 +121,4 @@ class Door:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.empty.wait(), timeout)
         for connection in list(self.crowd.everybody):
-            connection.abort()
+            connection.drop()

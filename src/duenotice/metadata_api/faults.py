@@ -18,6 +18,7 @@ from duenotice.engine.publisher import ScopePage
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Hold, Later, Outcome
 from duenotice.metadata_api.caller import Lane
+from duenotice.metadata_api.connection import Connection
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.questions import Poll, Question
 from duenotice.metadata_api.responses import EMPTY_OK, Answer, error, json, shown
@@ -44,7 +45,7 @@ class FaultyRequest(NamedTuple):
 
 
 Wrong = Callable[[FaultyRequest], Outcome | Later | Broken]
-Send = Callable[[asyncio.AbstractEventLoop, asyncio.Transport, bytes], None]
+Send = Callable[[asyncio.AbstractEventLoop, Connection, bytes], None]
 
 
 def _always(answer: Answer | Broken) -> Wrong:
@@ -54,36 +55,34 @@ def _always(answer: Answer | Broken) -> Wrong:
     return wrong
 
 
-def _abort(_: asyncio.AbstractEventLoop, transport: asyncio.Transport, __: bytes) -> None:
-    transport.abort()
+def _abort(_: asyncio.AbstractEventLoop, connection: Connection, __: bytes) -> None:
+    connection.drop()
 
 
-def _send_half(_: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes) -> None:
-    transport.write(data[: len(data) - len(data.partition(b"\r\n\r\n")[2]) // 2 - 1])
-    transport.close()
+def _send_half(_: asyncio.AbstractEventLoop, connection: Connection, data: bytes) -> None:
+    connection.write(data[: len(data) - len(data.partition(b"\r\n\r\n")[2]) // 2 - 1])
+    connection.close()
 
 
 def _drip(seconds: float) -> Send:
     """Send an answer bit by bit; the last bit comes when the seconds are over."""
 
-    def send(loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes) -> None:
+    def send(loop: asyncio.AbstractEventLoop, connection: Connection, data: bytes) -> None:
         size = -(-len(data) // PIECES)
         pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
-        _send_next(loop, transport, pieces, seconds / (len(pieces) - 1))
+        _send_next(loop, connection, pieces, seconds / (len(pieces) - 1))
 
     return send
 
 
-def _send_next(
-    loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, pieces: list[bytes], pause: float
-) -> None:
-    if transport.is_closing():
+def _send_next(loop: asyncio.AbstractEventLoop, connection: Connection, pieces: list[bytes], pause: float) -> None:
+    if connection.fd < 0:
         return
-    transport.write(pieces[0])
+    connection.write(pieces[0])
     if pieces[1:]:
-        loop.call_later(pause, _send_next, loop, transport, pieces[1:], pause)
+        loop.call_later(pause, _send_next, loop, connection, pieces[1:], pause)
     else:
-        transport.close()
+        connection.close()
 
 
 def _half(asked: FaultyRequest) -> Broken:

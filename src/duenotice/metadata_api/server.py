@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from functools import partial
 
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
@@ -11,10 +10,10 @@ from duenotice.metadata_api.answers import Delay, Submit
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.faults import Faults
 from duenotice.metadata_api.held_polls import BEAT_SECONDS
+from duenotice.metadata_api.listener import BACKLOG, Listener
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.protocol import Connection
-from duenotice.metadata_api.tap import Tap, TappedConnection
-from duenotice.metadata_api.way_in import BACKLOG, WayIn, is_possible
+from duenotice.metadata_api.sockets import Sockets
+from duenotice.metadata_api.tap import Tap, TappedSockets
 
 SWEEP_BEATS = 10
 """Connections are looked through for passed deadlines once a second."""
@@ -39,8 +38,7 @@ class MetadataServer:
         self._door = Door(submit, publisher, clock, options, delay)
         prepare(self._door)
         self.faults = Faults(self._door, delay)
-        self._way_in: WayIn | None = None
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -65,31 +63,22 @@ class MetadataServer:
 
     async def start_on(self, listening: socket.socket) -> tuple[str, int]:
         """Answer on a socket that somebody else has opened."""
-        if self._tap is None and is_possible():
-            self._way_in = WayIn(self._door, listening)
-            self._way_in.open()
-        else:
-            await self._listen_with_transports(listening)
+        kind = listening.family, listening.type, listening.proto
+        sockets = Sockets(kind) if self._tap is None else TappedSockets(kind, self._tap)
+        self._listener = Listener(self._door, sockets)
+        self._listener.open(listening)
         self._beat()
         bound_host, bound_port, *_ = listening.getsockname()
         return bound_host, bound_port
 
-    async def _listen_with_transports(self, listening: socket.socket) -> None:
-        """The loop accepts: for a tap, which wants all bytes, and where there is no epoll."""
-        tap = self._tap
-        factory = partial(Connection, self._door) if tap is None else partial(TappedConnection, self._door, tap)
-        self._server = await self._door.loop.create_server(factory, sock=listening, backlog=BACKLOG)
-
     async def drain(self, timeout: float) -> None:
         """Accept no new connections, let running requests finish, answer held polls, then close."""
-        if self._server is not None:
-            self._server.close()
-        way_in, self._way_in = self._way_in, None
-        if way_in is not None:
-            await way_in.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
         await self._door.drain(timeout)
-        if way_in is not None:
-            way_in.end()
+        if listener is not None:
+            listener.end()
         if self._timer is not None:
             self._timer.cancel()
 

@@ -3,7 +3,7 @@
 import os
 import socket
 
-from duenotice.metadata_api.handles import Handles
+from duenotice.metadata_api.sockets import Handles
 
 KIND = int(socket.AF_UNIX), int(socket.SOCK_STREAM), 0
 
