@@ -26,7 +26,7 @@ from duenotice.bootstrap import cluster, process
 from duenotice.domain.apply import Touched
 from duenotice.engine import engine, seat
 from duenotice.engine.publisher import Publisher, ScopePage
-from duenotice.metadata_api import held_polls
+from duenotice.metadata_api import long_polls as held_polls
 from duenotice.operator_api import way_to_leader
 from simulator.agents_border import agents_border
 from simulator.drivers_border import drivers_border

@@ -17,9 +17,9 @@ from duenotice.client.operator.in_process import App
 from duenotice.clock import monotonic
 from duenotice.errors import Unavailable
 from duenotice.http.fetch import HttpAnswer, NothingSent
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from duenotice.metadata_api.listener import Listener
-from duenotice.metadata_api.pulse import Pulse
+from duenotice.metadata_api.responses import Pulse
 from duenotice.metadata_api.sockets import LOST, READABLE, Sockets
 from simulator.faults import Faults
 from simulator.loop import OWNER, VirtualLoop

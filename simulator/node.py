@@ -14,14 +14,14 @@ from duenotice.bootstrap.node import Service
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError
-from duenotice.metadata_api import held_polls
+from duenotice.metadata_api import long_polls as held_polls
 from duenotice.metadata_api.answers import Submit
-from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.held_polls import HeldPolls, Wake
+from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.long_polls import HeldPolls, Wake
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Poll, VmRequest
+from duenotice.metadata_api.requests import Poll, VmRequest
 from duenotice.metadata_api.server import MetadataServer
+from duenotice.metadata_api.sessions import Lane
 from duenotice.operator_api.app import OperatorApi
 from duenotice.settings import ServeSettings
 from simulator.loop import Killed

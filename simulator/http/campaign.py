@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from duenotice.metadata_api.memo import Memo
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.routes import Router
+from duenotice.metadata_api.requests import Memo, Router
 from simulator.http.differences import known
 from simulator.http.grammar import pieces, stream
 from simulator.http.opinions import Meaning, Ours, of_h11, of_httptools, ours

@@ -24,9 +24,9 @@ from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api.answers import Hold
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Poll, VmRequest
+from duenotice.metadata_api.requests import Poll, VmRequest
 from duenotice.metadata_api.responses import Answer, not_modified, shown
 from duenotice.wire.api_versions import API_VERSIONS
 from tests.unit.domain.build import VMS, declaration

@@ -13,7 +13,7 @@ from duenotice.clock import MICROS, ManualClock
 from duenotice.domain.commands import ApplyFleet, Command, DisableScopes
 from duenotice.domain.fleet import Declaration
 from duenotice.journal.memory import MemoryJournal
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, ask, request
 from tests.protocol.wire import converse
 from tests.protocol.world import FLEET, GENEROUS, SOLO, WEB_0, World, running, started_engine

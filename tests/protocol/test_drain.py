@@ -8,7 +8,7 @@ import uvloop
 
 from duenotice.clock import ManualClock
 from duenotice.journal.memory import MemoryJournal
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, ask, request
 from tests.protocol.wire import converse
 from tests.protocol.world import GENEROUS, World, running, started_engine

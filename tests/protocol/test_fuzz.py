@@ -10,7 +10,7 @@ import uvloop
 
 from duenotice.clock import ManualClock
 from duenotice.journal.memory import MemoryJournal
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from tests.protocol.fuzz import inputs
 from tests.protocol.wire import converse
 from tests.protocol.world import GENEROUS, SOLO, World, started_engine

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from tests.protocol.world import SOLO
 from tests.support.far_end import FarEnds
 

@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 from duenotice.metadata_api.connection import Connection
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from duenotice.metadata_api.listener import Listener
 from duenotice.metadata_api.sockets import ENDED, READABLE, WRITABLE, Sockets
 

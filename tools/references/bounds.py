@@ -10,7 +10,10 @@ from duenotice.bootstrap.acceptor import LONGEST_HELLO, MOST_OPEN, OPEN_SECONDS,
 from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, SIGNING_IN, SMALL, CallBounds
 from duenotice.console.app import Console
 from duenotice.console.sessions import Sessions
-from duenotice.metadata_api import limits, request_body, request_head, request_reader
+from duenotice.metadata_api import http1 as request_body
+from duenotice.metadata_api import http1 as request_head
+from duenotice.metadata_api import http1 as request_reader
+from duenotice.metadata_api import sessions as limits
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.tokens import asked_with

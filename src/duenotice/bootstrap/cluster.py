@@ -30,9 +30,9 @@ from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.impact.claims import ImpactClaims, NodeClaims, OnlyNode
-from duenotice.metadata_api.alarm import alarm
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from duenotice.metadata_api.guard import Guard
+from duenotice.metadata_api.lease_timer import alarm
 from duenotice.operator_api.nodes import Nodes, pass_command
 from duenotice.operator_api.way_to_leader import LeaderNotTrusted, WayToLeader
 from duenotice.wire.spans import span

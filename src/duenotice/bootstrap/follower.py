@@ -19,8 +19,8 @@ from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
 from duenotice.http.fetch import parse_url
-from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.guard import Guard
+from duenotice.metadata_api.lease_timer import alarm
 from duenotice.metadata_api.server import MetadataServer
 
 _NODES_ONLY = (

@@ -20,8 +20,7 @@ from duenotice.bounds import LARGE_BYTES
 from duenotice.client.operator.errors import UnknownToken
 from duenotice.clock import monotonic
 from duenotice.domain.token import Role, Token
-from duenotice.metadata_api.caller import plain_address
-from duenotice.metadata_api.limits import Strangers, network_of
+from duenotice.metadata_api.sessions import Strangers, network_of, plain_address
 from duenotice.operator_api.answers import problem
 
 CONNECTION = "duenotice.connection"

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, assert_never
 from duenotice.domain.commands import ApproveEvents, Command, EnableScope
 from duenotice.engine.publisher import Publisher, ScopePage
 from duenotice.errors import DuenoticeError, NotFound
-from duenotice.metadata_api.caller import Callers, Lane
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.pulse import Pulse
-from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, Question
+from duenotice.metadata_api.requests import Describe, LetStart, ListVersions, Poll, Question
 from duenotice.metadata_api.responses import (
     EMPTY_OK,
     Answer,
+    Pulse,
     blamed,
     document_tail,
     error,
@@ -25,6 +24,7 @@ from duenotice.metadata_api.responses import (
     not_modified,
     with_body,
 )
+from duenotice.metadata_api.sessions import Callers, Lane
 from duenotice.wire.documents import decode_start_requests
 from duenotice.wire.instance import INSTANCE_VERSIONS, as_json, as_text, describe, find
 

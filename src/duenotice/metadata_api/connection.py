@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import THROTTLED, Broken, Hold, Outcome
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.held_polls import Held
-from duenotice.metadata_api.memo import MAX_REQUEST
-from duenotice.metadata_api.questions import VmRequest
-from duenotice.metadata_api.request_body import BodyTooLarge
-from duenotice.metadata_api.request_head import RequestHead
-from duenotice.metadata_api.request_reader import RequestReader
+from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.http1 import BodyTooLarge, RequestHead, RequestReader
+from duenotice.metadata_api.long_polls import Held
+from duenotice.metadata_api.requests import MAX_REQUEST, VmRequest
 from duenotice.metadata_api.responses import CLOSE, CONTINUE, Answer, blamed, document_tail, error
 from duenotice.metadata_api.sockets import ENDED, LOST, READABLE, WRITABLE
 

@@ -17,11 +17,11 @@ from duenotice.domain.state import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import Malformed
 from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Hold, Later, Outcome
-from duenotice.metadata_api.caller import Lane
 from duenotice.metadata_api.connection import Connection
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.questions import Poll, Question
+from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.requests import Poll, Question
 from duenotice.metadata_api.responses import EMPTY_OK, Answer, error, json, shown
+from duenotice.metadata_api.sessions import Lane
 
 PIECES = 10
 NEWEST_KNOWN = "2019-01-01"

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from duenotice.engine.tally import Tally
 from duenotice.metadata_api.answers import Broken, Hold, Later, Outcome
-from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.questions import Poll, Question
+from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.requests import Poll, Question
 from duenotice.metadata_api.responses import EMPTY_OK, Answer, error
+from duenotice.metadata_api.sessions import Lane
 
 PATIENCE = 1.5
 """For how many leases a poll of a hidden scope waits: milliseconds are enough, unless a node has died in just these.

@@ -11,10 +11,10 @@ import socket
 import struct
 from time import sleep
 
-from duenotice.metadata_api.caller import plain_address
 from duenotice.metadata_api.connection import READ_SIZE, Connection, warm_answer
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from duenotice.metadata_api.responses import CLOSE, error
+from duenotice.metadata_api.sessions import plain_address
 from duenotice.metadata_api.sockets import ENDED, ONCE, READABLE, WRITABLE, LoopPoller, Poller, Sockets
 
 BACKLOG = 4096

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.answers import Delay, Submit
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from duenotice.metadata_api.faults import Faults
-from duenotice.metadata_api.held_polls import BEAT_SECONDS
 from duenotice.metadata_api.listener import BACKLOG, Listener
+from duenotice.metadata_api.long_polls import BEAT_SECONDS
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.sockets import Sockets
 from duenotice.metadata_api.tap import Tap, TappedSockets

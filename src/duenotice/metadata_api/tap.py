@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from duenotice.metadata_api.caller import plain_address
+from duenotice.metadata_api.sessions import plain_address
 from duenotice.metadata_api.sockets import Sockets
 
 

@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 from duenotice.clock import boot_nanos
-from duenotice.metadata_api.alarm import alarm
+from duenotice.metadata_api.lease_timer import alarm
 
 MILLISECOND = 10**6
 

@@ -5,9 +5,8 @@ import pytest
 from duenotice.domain.fleet import Vm
 from duenotice.domain.state import State
 from duenotice.engine.publisher import Publisher
-from duenotice.metadata_api.caller import Callers, plain_address
-from duenotice.metadata_api.limits import REFUSALS
 from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.sessions import REFUSALS, Callers, plain_address
 
 
 @pytest.fixture

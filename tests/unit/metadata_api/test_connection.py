@@ -28,9 +28,9 @@ from duenotice.metadata_api.connection import (
     ConnectionState,
     Handlers,
 )
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.limits import Bucket, Rate
+from duenotice.metadata_api.context import Door
 from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.sessions import Bucket, Rate
 from tests.support.far_end import FarEnds
 from tests.unit.domain.build import listening
 from tests.unit.engine.rig import in_loop

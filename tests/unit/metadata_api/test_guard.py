@@ -12,7 +12,7 @@ from duenotice.domain.fleet import Declaration, Vm
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.tally import Tally
-from duenotice.metadata_api.door import Door as MetadataDoor
+from duenotice.metadata_api.context import Door as MetadataDoor
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer

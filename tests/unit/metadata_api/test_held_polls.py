@@ -6,10 +6,9 @@ import pytest
 
 from duenotice.domain.fleet import Vm
 from duenotice.engine.publisher import Publisher, ScopePage
-from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.held_polls import HeldPolls
-from duenotice.metadata_api.limits import Bucket, Rate
-from duenotice.metadata_api.questions import Poll, VmRequest
+from duenotice.metadata_api.long_polls import HeldPolls
+from duenotice.metadata_api.requests import Poll, VmRequest
+from duenotice.metadata_api.sessions import Bucket, Lane, Rate
 from duenotice.wire.api_versions import API_VERSIONS
 
 LANE = Lane(Vm("a", "10.0.0.1"), ScopePage("vm/a", 0), *(Bucket(Rate(0)) for _ in range(3)))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.bootstrap import acceptor
-from duenotice.metadata_api.limits import MAX_STRANGERS, STRANGERS, Bucket, Crowd, Rate, Strangers, files_left
+from duenotice.metadata_api.sessions import MAX_STRANGERS, STRANGERS, Bucket, Crowd, Rate, Strangers, files_left
 
 
 def taken(bucket: Bucket, times: int, now: float) -> int:

@@ -26,13 +26,13 @@ from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
 from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api import listener as listener_module
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import Door
 from duenotice.metadata_api.guard import Guard
-from duenotice.metadata_api.limits import Bucket
 from duenotice.metadata_api.listener import AT_ONCE, ENDED_AT_ONCE, OTHERS, ROUNDS, SEVERAL, Listener
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import VmRequest
+from duenotice.metadata_api.requests import VmRequest
 from duenotice.metadata_api.server import MetadataServer
+from duenotice.metadata_api.sessions import Bucket
 from tests.programs import skip_unless_ci
 from tests.protocol.raw import LAST_POLL, NOTHING, PATH, POLL, request
 from tests.protocol.world import GENEROUS, SOLO, started_engine

@@ -2,10 +2,8 @@
 
 import pytest
 
-from duenotice.metadata_api.memo import MAX_ENTRIES, MAX_REQUEST, SHORT, Memo
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Poll
-from duenotice.metadata_api.routes import Router
+from duenotice.metadata_api.requests import MAX_ENTRIES, MAX_REQUEST, SHORT, Memo, Poll, Router
 from duenotice.wire.api_versions import BY_NAME
 
 GET = b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n"

@@ -2,7 +2,7 @@
 
 from duenotice.clock import MICROS, ManualClock, ScaledClock, SystemClock
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.pulse import LivePulse, pulse_of
+from duenotice.metadata_api.responses import LivePulse, pulse_of
 
 OPTIONS = MetadataOptions(request_seconds=5, idle_seconds=120, linger_seconds=2)
 

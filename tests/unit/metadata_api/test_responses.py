@@ -9,9 +9,7 @@ import pytest
 from duenotice.domain.state import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, NotFound, Refused, Unavailable
-from duenotice.metadata_api.request_body import BodyTooLarge
-from duenotice.metadata_api.request_head import UnmetExpectation
-from duenotice.metadata_api.request_reader import HeadTooLarge
+from duenotice.metadata_api.http1 import BodyTooLarge, HeadTooLarge, UnmetExpectation
 from duenotice.metadata_api.responses import (
     BEGINNINGS,
     CLOSE,

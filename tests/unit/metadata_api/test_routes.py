@@ -4,11 +4,10 @@ import json
 
 import pytest
 
+from duenotice.metadata_api.http1 import parse_head
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, VmRequest
-from duenotice.metadata_api.request_head import parse_head
+from duenotice.metadata_api.requests import Describe, LetStart, ListVersions, Poll, Router, VmRequest
 from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer
-from duenotice.metadata_api.routes import Router
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.instance import INSTANCE_VERSIONS
 

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.answers import Answering, Answers, Broken, Delay, Later, Outcome, Submit
-from duenotice.metadata_api.caller import Callers, Lanes
-from duenotice.metadata_api.held_polls import HeldPolls
-from duenotice.metadata_api.limits import Crowd, files_left
-from duenotice.metadata_api.memo import Memo
+from duenotice.metadata_api.long_polls import HeldPolls
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.pulse import pulse_of
-from duenotice.metadata_api.responses import error
-from duenotice.metadata_api.routes import Router
+from duenotice.metadata_api.requests import Memo, Router
+from duenotice.metadata_api.responses import error, pulse_of
+from duenotice.metadata_api.sessions import Callers, Crowd, Lanes, files_left
 
 if TYPE_CHECKING:
     from duenotice.metadata_api.connection import Connection

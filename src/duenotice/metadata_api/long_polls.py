@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Collection, Iterator
 
 from duenotice.engine.publisher import Publisher, ScopePage
-from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.questions import Poll, VmRequest
+from duenotice.metadata_api.requests import Poll, VmRequest
+from duenotice.metadata_api.sessions import Lane
 
 BEAT_SECONDS = 0.1
 """How often the time of waiting polls is looked at; no timer for each of ten thousand."""
