@@ -17,9 +17,9 @@ from duenotice.client.operator.in_process import App
 from duenotice.clock import monotonic
 from duenotice.errors import Unavailable
 from duenotice.http.fetch import HttpAnswer, NothingSent
-from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.listener import Listener
-from duenotice.metadata_api.responses import Pulse
+from duenotice.metadata_api.responses import CachedTime
 from duenotice.metadata_api.sockets import LOST, READABLE, Sockets
 from simulator.faults import Faults
 from simulator.loop import OWNER, VirtualLoop
@@ -28,7 +28,7 @@ from simulator.machine import Process
 LEAST_DELAY, MOST_DELAY = 0.0002, 0.003
 """Seconds that a message takes on a good day."""
 STALE = 0.5
-"""A door's pulse is renewed with the first request that comes so many seconds after it; really it is every 0.1 s."""
+"""A port takes the time with the first request that comes so many seconds later; a real one does it every 0.1 s."""
 PATIENCE = 5.0
 """Seconds that a client waits, unless it says otherwise."""
 CONDITIONS = (
@@ -65,9 +65,9 @@ class Network:
         self._wires: dict[tuple[str, str], Wire] = {}
         self._calls: dict[OperatorCall, None] = {}
 
-    def open(self, node: str, process: Process, door: Door) -> None:
+    def open(self, node: str, process: Process, context: ServerContext) -> None:
         """The door of a node takes connections from now on, until its process dies or the door is closed."""
-        self._doors[node] = process, Wires(door)
+        self._doors[node] = process, Wires(context)
         process.network = self
         process.on_death.append(lambda: self.close(node, process))
 
@@ -132,7 +132,7 @@ class Network:
     def wire_to(self, address: str, node: str) -> "Wire":
         """The open connection of an address to a node, or a new one."""
         wire = self._wires.get((address, node))
-        if wire is None or wire.is_closed or wire.waiting is not None:
+        if wire is None or wire.is_closed or wire.long_polls is not None:
             wire = self.new_wire(address, node)
             self._wires[address, node] = wire
         return wire
@@ -337,19 +337,19 @@ def asgi_scope(method: str, target: str, headers: Mapping[str, str], body: bytes
     }
 
 
-def renew(pulse: Pulse) -> None:
+def renew(time: CachedTime) -> None:
     """Take the time, unless that was done a moment ago."""
-    if pulse.now + STALE < monotonic():
-        pulse.beat()
+    if time.now + STALE < monotonic():
+        time.beat()
 
 
 class Wires(Sockets):
     """The accepted sockets of one door, and what tells it of them: both are wires of the world, by number."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, context: ServerContext) -> None:
         self._by_number: dict[int, Wire] = {}
         self.read, self.write = self._read, self._write
-        self.listener = Listener(door, self, poller=self)
+        self.listener = Listener(context, self, poller=self)
 
     def add(self, wire: "Wire") -> int:
         """A new connection; it gets the lowest free number, as the kernel does it."""
@@ -420,7 +420,7 @@ class Wire:
     ) -> None:
         self._written, self._rest, self._asked = written, rest, b""
         self.process, self.is_closed = process, False
-        self.waiting: Callable[[bytes], None] | None = None
+        self.long_polls: Callable[[bytes], None] | None = None
         self._wires, self._address = wires, address
         self._number = -1
         self._sent = b""
@@ -437,19 +437,19 @@ class Wire:
     def send(self, data: bytes, came: Callable[[bytes], None], failed: Callable[[Exception], None]) -> None:
         """Send a request from outside; when the node has written a whole answer, `came` is told."""
         self._tell_rest()
-        self.waiting, self._failed, self._came, self._told, self._asked = came, failed, b"", 0, data
+        self.long_polls, self._failed, self._came, self._told, self._asked = came, failed, b"", 0, data
         self.process.soon(self._receive, data)
 
     def _receive(self, data: bytes) -> None:
         listener = self._wires.listener
-        renew(listener.door.pulse)
+        renew(listener.context.time)
         if self.is_closed:
             self.broken()
             return
         self._sent += data
         if self._number < 0:
             self._number = self._wires.add(self)
-            listener.take(self._number, self._address)
+            listener.begin(self._number, self._address)
             listener.end_all()
         else:
             self.tell(READABLE)
@@ -471,7 +471,7 @@ class Wire:
         """The node is gone, or has closed the connection; what came of an answer is all there is."""
         self.is_closed = True
         self._tell_rest()
-        waiting, self.waiting = self.waiting, None
+        waiting, self.long_polls = self.long_polls, None
         if waiting is not None and self._came:
             waiting(self._came)
         elif waiting is not None:
@@ -482,8 +482,8 @@ class Wire:
     def write(self, data: bytes) -> None:
         """Bytes for the client."""
         self._came += data
-        if self.waiting is not None and is_whole(self._came):
-            waiting, self.waiting, self._told = self.waiting, None, len(self._came)
+        if self.long_polls is not None and is_whole(self._came):
+            waiting, self.long_polls, self._told = self.long_polls, None, len(self._came)
             self._written(self.process, self._address, self._asked, self._came)
             waiting(self._came)
 

@@ -145,14 +145,14 @@ def test_strangers_leave_nothing_behind(world: World) -> None:
     for last in range(1, 200):
         assert ask(world, source=f"127.0.200.{last}").status == 404
     eventually(lambda: world.server.connections == 0)
-    door = world.server._door
-    assert "127.0.200.1" not in door.callers.lanes
-    assert door.crowd.by_address == {}
+    door = world.server._context
+    assert "127.0.200.1" not in door.sessions.by_address
+    assert door.limits.by_address == {}
 
 
 def whole_connection(world: World, address: str) -> Connection:
     """The server's end of the one connection from there."""
-    (connection,) = (c for c in world.server._door.crowd.everybody if c.address == address)
+    (connection,) = (c for c in world.server._context.limits.connections if c.address == address)
     return connection
 
 

@@ -8,7 +8,7 @@ import uvloop
 
 from duenotice.clock import ManualClock
 from duenotice.journal.memory import MemoryJournal
-from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.context import ServerContext
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, ask, request
 from tests.protocol.wire import converse
 from tests.protocol.world import GENEROUS, World, running, started_engine
@@ -67,7 +67,7 @@ def test_who_takes_too_long_is_cut_off(world: World) -> None:
 def test_a_connection_that_slipped_in_is_told_that_its_answer_is_the_last() -> None:
     async def main() -> list[bytes]:
         engine = await started_engine(MemoryJournal(), ManualClock())
-        door = Door(engine.submit, engine.publisher, engine.clock, GENEROUS, asyncio.sleep)
+        door = ServerContext(engine.submit, engine.publisher, engine.clock, GENEROUS, asyncio.sleep)
         for _ in range(3):
             await converse(door, [POLL])
         await door.drain(1)

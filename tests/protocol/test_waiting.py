@@ -106,7 +106,7 @@ def test_much_that_is_sent_behind_a_waiting_request_stays_outside(world: World) 
         with pytest.raises(TimeoutError):
             while True:
                 client.send(POLL * 1000)
-        (waiting,) = world.server._door.crowd.everybody
+        (waiting,) = world.server._context.limits.connections
         assert len(waiting.reader or b"") < 1_000_000
 
 
@@ -122,8 +122,8 @@ def test_a_waiting_client_that_goes_away_is_forgotten(world: World, seconds_to_l
     while world.server.connections:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert not world.server._door.waiting.held
-    assert not world.call(lambda: world.server._door.callers.lanes[SOLO].page.watchers)
+    assert not world.server._context.long_polls.held
+    assert not world.call(lambda: world.server._context.sessions.by_address[SOLO].page.watchers)
 
 
 def test_a_waiting_client_that_sends_no_more_is_answered_at_once(world: World) -> None:
@@ -190,7 +190,7 @@ def test_news_between_the_decision_to_hold_a_first_poll_and_the_hold_is_not_lost
         async def until_told(_: float) -> object:
             return await gate.wait()
 
-        world.call(lambda: setattr(world.server._door.answers, "_delay", until_told))
+        world.call(lambda: setattr(world.server._context.answers, "_delay", until_told))
         client.send(wait_for_news('"0"', "30s"))
         while not world.call(lambda: world.engine.state.enabled("vm/solo")):
             pass

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Iterable
 
-from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.context import ServerContext
 from tests.protocol.world import SOLO
 from tests.support.far_end import FarEnds
 
 TURNS = 10_000
 
 
-async def converse(door: Door, packets: Iterable[bytes]) -> list[bytes]:
+async def converse(door: ServerContext, packets: Iterable[bytes]) -> list[bytes]:
     """Send packets and then the end; what was answered until the server closed."""
     ends = FarEnds(door)
     connection, client = ends.connect(SOLO)

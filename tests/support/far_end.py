@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 from duenotice.metadata_api.connection import Connection
-from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.listener import Listener
 from duenotice.metadata_api.sockets import ENDED, READABLE, WRITABLE, Sockets
 
@@ -23,7 +23,7 @@ class FarEnd:
 class FarEnds(Sockets):
     """Sockets by number, and the poller that tells of them."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: ServerContext) -> None:
         self.clients: dict[int, FarEnd] = {}
         self.read, self.write = self._read, self._write
         self.listener = Listener(door, self, poller=self)
@@ -32,7 +32,7 @@ class FarEnds(Sockets):
         """A client that has connected and sent nothing yet."""
         fd = next(fd for fd in itertools.count() if fd not in self.clients)
         client = self.clients[fd] = FarEnd()
-        self.listener.take(fd, address)
+        self.listener.begin(fd, address)
         connection = self.listener._connections[fd]
         assert connection is not None
         return connection, client
@@ -99,7 +99,7 @@ class FarEnds(Sockets):
         client, connection = self.clients[fd], self.listener._connections[fd]
         was, client.wanted = client.wanted, eventmask
         if connection is not None and eventmask & READABLE and not was & READABLE:
-            connection.door.loop.call_soon(self._tell, connection, client)
+            connection.context.loop.call_soon(self._tell, connection, client)
 
     def unregister(self, fd: int, /) -> None:
         self.clients[fd].wanted = 0

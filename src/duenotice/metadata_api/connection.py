@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.answers import THROTTLED, Broken, Hold, Outcome
-from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.answers import THROTTLED, FaultyResponse, Hold, Outcome
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.http1 import BodyTooLarge, RequestHead, RequestReader
-from duenotice.metadata_api.long_polls import Held
-from duenotice.metadata_api.requests import MAX_REQUEST, VmRequest
+from duenotice.metadata_api.long_polls import LongPoll
+from duenotice.metadata_api.requests import MAX_REQUEST, ParsedRequest
 from duenotice.metadata_api.responses import CLOSE, CONTINUE, Answer, blamed, document_tail, error
 from duenotice.metadata_api.sockets import ENDED, LOST, READABLE, WRITABLE
 
@@ -52,7 +52,7 @@ Nothing is ever fed to it.
 AnyOutcome = TypeVar("AnyOutcome")
 
 
-class ConnectionState(IntEnum):
+class State(IntEnum):
     """What a connection is doing. That the client has ended is told beside it: it may still read."""
 
     IDLE = 0
@@ -80,7 +80,7 @@ class ConnectionState(IntEnum):
     """The last answer is sent, or the connection is gone."""
 
 
-IDLE, READING, HELD, ANSWERING, BLOCKED, HELD_BLOCKED, ANSWERING_BLOCKED, LAST = ConnectionState
+IDLE, READING, HELD, ANSWERING, BLOCKED, HELD_BLOCKED, ANSWERING_BLOCKED, LAST = State
 
 WHEN_PAUSED = {IDLE: BLOCKED, READING: BLOCKED, HELD: HELD_BLOCKED, ANSWERING: ANSWERING_BLOCKED}
 """The client does not read any more."""
@@ -95,50 +95,50 @@ WHEN_HELD = {IDLE: HELD, READING: HELD, ANSWERING: HELD, ANSWERING_BLOCKED: HELD
 """A poll is to wait."""
 
 
-def warm_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
+def warm_answer(context: ServerContext, address: str, request: ParsedRequest) -> bytes | None:
     """The answer to the one request that most VMs send once a second, in as few steps as possible; None for others.
 
     A refusal is as short: who asks too often must cost the others nothing (A08). After many of them it is left to the
     long way, which ends the connection.
     """
-    if (version := ask.plain) is None or (lane := door.lanes.get(address)) is None:
+    if (version := request.plain) is None or (session := context.warm_sessions.get(address)) is None:
         return None
-    if not (page := lane.page).enabled:
+    if not (page := session.page).enabled:
         return None
-    if not lane.polls.take((pulse := door.pulse).now):
-        return pulse.heading.render(THROTTLED, ask.connection) if lane.refusals.take(pulse.now) else None
+    if not session.polls.take((time := context.time).now):
+        return time.response_head.render(THROTTLED, request.connection) if session.refusals.take(time.now) else None
     try:
         tail = page.rendered[version.index] or document_tail(page, version)
     except Exception:
         return None  # the long way fails too, and reports it
-    page.last_poll = pulse.steady
-    return pulse.heading.ok(ask.connection, tail)
+    page.last_poll = time.steady
+    return time.response_head.ok(request.connection, tail)
 
 
-def fresh_answer(door: Door, address: str, ask: VmRequest) -> bytes | None:
+def fresh_answer(context: ServerContext, address: str, request: ParsedRequest) -> bytes | None:
     """The same for a VM that has not asked before, or whose document has changed since; it was admitted already."""
-    if (version := ask.plain) is None:
+    if (version := request.plain) is None:
         return None
     try:
-        if door.callers.find(address) is None or (lane := door.lanes.get(address)) is None:
+        if context.sessions.find(address) is None or (session := context.warm_sessions.get(address)) is None:
             return None
-        if not (page := door.callers.page_of(lane)).enabled:
+        if not (page := context.sessions.page_of(session)).enabled:
             return None
         tail = document_tail(page, version)
     except Exception:
         return None  # the long way fails too, and reports it
-    page.last_poll = door.pulse.steady
-    return door.pulse.heading.ok(ask.connection, tail)
+    page.last_poll = context.time.steady
+    return context.time.response_head.ok(request.connection, tail)
 
 
-def warm_news(door: Door, address: str, held: Held) -> bytes | None:
+def warm_news(context: ServerContext, address: str, held: LongPoll) -> bytes | None:
     """The new document for one of many who wait for it, in as few steps as possible; None for the first of them."""
-    if (lane := door.lanes.get(address)) is None or not (page := lane.page).enabled:
+    if (session := context.warm_sessions.get(address)) is None or not (page := session.page).enabled:
         return None
     poll = held.poll
     if (tail := page.rendered[poll.version.index]) is None or poll.has(page.document.incarnation):
         return None
-    return door.pulse.heading.ok(held.ask.connection, tail)
+    return context.time.response_head.ok(held.request.connection, tail)
 
 
 class Connection:
@@ -152,8 +152,8 @@ class Connection:
     __slots__ = (
         "address",
         "closes",
+        "context",
         "deadline",
-        "door",
         "ended",
         "fd",
         "is_kept",
@@ -166,10 +166,10 @@ class Connection:
     )
 
     def __init__(self, listener: "Listener", fd: int, address: str, deadline: float) -> None:
-        self.listener, self.door = listener, listener.door
+        self.listener, self.context = listener, listener.context
         self.fd, self.address, self.deadline = fd, address, deadline
         self.reader: RequestReader | None = None
-        self.state: ConnectionState = IDLE
+        self.state: State = IDLE
         self.unsent: bytes | memoryview = b""
         self.weight = 0
         self.ended = self.is_paused = self.is_kept = False
@@ -257,7 +257,7 @@ class Connection:
 
     def send_all(self, answer: bytes, closes: bool) -> None:
         """An answer after which nothing is pending."""
-        self.deadline = self.door.pulse.idle_until
+        self.deadline = self.context.time.idle_until
         self.write(answer)
         if closes:
             self.close()
@@ -291,7 +291,7 @@ class Connection:
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
             self.state, self.unsent = LAST, b""
-            self.door.waiting.let_go(self)
+            self.context.long_polls.let_go(self)
             self.listener.ended(self, fd)
 
     # --- what can happen ---
@@ -304,17 +304,17 @@ class Connection:
         if self._is_admitted(data):
             self.begin_admitted(data)
         else:
-            self._throttle(self.door.known.get(data))
+            self._throttle(self.context.known.get(data))
 
     def begin_admitted(self, data: bytes) -> None:
         """The same of a request that may cost something."""
-        ask = self.door.known.get(data) or self.door.memo.learn(data)
-        if ask is not None:
-            answer = None if self.door.draining else fresh_answer(self.door, self.address, ask)
+        request = self.context.known.get(data) or self.context.cache.add(data)
+        if request is not None:
+            answer = None if self.context.draining else fresh_answer(self.context, self.address, request)
             if answer is None:
-                self._answer(ask, b"")
+                self._answer(request, b"")
             else:
-                self.send_all(answer, ask.closes)
+                self.send_all(answer, request.closes)
             return
         self.state = READING
         self._expect_request()
@@ -351,41 +351,41 @@ class Connection:
                 self._await_more(self.reader)
                 return
             self._expect_request()
-            self._answer(self.door.router.ask(received.head), received.body)
+            self._answer(self.context.router.parse(received.head), received.body)
         self.pause_reading()
-        self.door.loop.call_soon(self.advance)
+        self.context.loop.call_soon(self.advance)
 
     def _is_dealt_with(self, reader: RequestReader) -> bool:
         """Whether the next request needs no further reading: it is refused, or it is known by its bytes."""
         raw = reader.head_alone(MAX_REQUEST)
-        ask = self.door.known.get(raw)
+        request = self.context.known.get(raw)
         is_admitted = reader.is_admitted or self._is_admitted(reader.begin_of_next())
-        if is_admitted and (ask := ask or self.door.memo.learn(raw)) is None:
+        if is_admitted and (request := request or self.context.cache.add(raw)) is None:
             reader.is_admitted = True
             return False
         self._expect_request()
-        if ask is not None:
+        if request is not None:
             reader.skip(len(raw))
-        if is_admitted and ask is not None:
-            self._answer(ask, b"")
+        if is_admitted and request is not None:
+            self._answer(request, b"")
         else:
-            self._throttle(ask)
+            self._throttle(request)
         return True
 
     def _is_admitted(self, data: bytes) -> bool:
-        return self.door.callers.admit(self.address, data, self.door.pulse.now)
+        return self.context.sessions.admit(self.address, data, self.context.time.now)
 
-    def _throttle(self, ask: VmRequest | None) -> None:
+    def _throttle(self, request: ParsedRequest | None) -> None:
         """It asks too often (A08). Where a request ends that is not known, nobody has looked: so that is the last.
 
         Who makes noise on many connections at once loses them without a word: to say it would cost as much as the rest.
         """
-        door = self.door
-        is_patient = door.callers.is_patient_with(self.address, door.pulse.now)
-        if ask is not None and is_patient:
-            self._send_answer(ask, THROTTLED)
+        context = self.context
+        is_patient = context.sessions.is_patient_with(self.address, context.time.now)
+        if request is not None and is_patient:
+            self._send_answer(request, THROTTLED)
             return
-        is_crowded = door.crowd.is_half_full_of(self.address)
+        is_crowded = context.limits.is_half_full_of(self.address)
         if is_patient or not is_crowded:
             self.say_goodbye(THROTTLED)
         if is_crowded:
@@ -397,33 +397,33 @@ class Connection:
         """There may be news for a held poll, or its time is up."""
         TRANSITIONS[self.state].news(self)
 
-    def take(self, ask: VmRequest, outcome: Outcome | Broken) -> None:
+    def answered(self, request: ParsedRequest, outcome: Outcome | FaultyResponse) -> None:
         """The pending answer is there, unless it says that there is none yet."""
         if isinstance(outcome, Hold):
             # The loop has gone on since this was decided, so it is checked again.
-            outcome = self._held_only_if_useful(self.door.answers.still(self.address, outcome.poll))
+            outcome = self._held_only_if_useful(self.context.answers.recheck(self.address, outcome.poll))
         if isinstance(outcome, Hold):
-            self._hold(ask, outcome)
-        elif isinstance(outcome, Broken):
+            self._hold(request, outcome)
+        elif isinstance(outcome, FaultyResponse):
             self._send_broken(outcome)
         else:
-            self._finish(ask, outcome)
+            self._finish(request, outcome)
 
     def show_news(self) -> None:
         """Answer the held poll."""
-        door = self.door
-        held = door.waiting.let_go(self)
+        context = self.context
+        held = context.long_polls.let_go(self)
         if held is None:
             return
         if self.state is not HELD or self.reader is not _EMPTY or self.ended:
-            self._finish(held.ask, door.answers.again(self.address, held.poll))
+            self._finish(held.request, context.answers.final_answer(self.address, held.poll))
             return
         # The usual case: nothing else was sent. Ten thousand may be woken at once.
         self.state, self.reader = IDLE, None
-        if held.ask.closes or door.draining or (news := warm_news(door, self.address, held)) is None:
-            self._send_answer(held.ask, door.answers.again(self.address, held.poll))
+        if held.request.closes or context.draining or (news := warm_news(context, self.address, held)) is None:
+            self._send_answer(held.request, context.answers.final_answer(self.address, held.poll))
         else:
-            self.deadline = door.pulse.idle_until
+            self.deadline = context.time.idle_until
             self.write(news)
 
     def block(self) -> None:
@@ -446,7 +446,7 @@ class Connection:
 
     def refuse_slow(self) -> None:
         """A request that does not become whole."""
-        self.write(self.door.pulse.heading.render(_TOO_SLOW, CLOSE))
+        self.write(self.context.time.response_head.render(_TOO_SLOW, CLOSE))
         self.close()
 
     def close_at_rest(self) -> None:
@@ -460,7 +460,7 @@ class Connection:
         Closing at once would reset the connection and could lose the answer, so we only stop writing, and go on reading
         for a short time.
         """
-        self.write(self.door.pulse.heading.render(answer, CLOSE))
+        self.write(self.context.time.response_head.render(answer, CLOSE))
         if self.ended:
             self.close()
             return
@@ -494,7 +494,7 @@ class Connection:
         return self.reader
 
     def _expect_request(self) -> None:
-        self.deadline = self.door.pulse.request_until
+        self.deadline = self.context.time.request_until
         self.weight = 0
 
     def _await_more(self, reader: RequestReader) -> None:
@@ -511,36 +511,36 @@ class Connection:
     def _rest(self) -> None:
         """All that came is answered."""
         self.state, self.reader = IDLE, None
-        self.deadline = self.door.pulse.idle_until
+        self.deadline = self.context.time.idle_until
         if self.ended:
             self.close()
 
     def _invite_body(self, head: RequestHead) -> None:
         """A11: send 100 Continue, unless the request will be refused anyway."""
-        ask = self.door.router.ask(head)
-        if isinstance(ask.question, Answer):
-            self.say_goodbye(ask.question)
+        request = self.context.router.parse(head)
+        if isinstance(request.query, Answer):
+            self.say_goodbye(request.query)
         else:
             self.write(CONTINUE)
 
-    def _answer(self, ask: VmRequest, body: bytes) -> None:
-        outcome = self._held_only_if_useful(self.door.answers.answer(self.address, ask.question, body))
+    def _answer(self, request: ParsedRequest, body: bytes) -> None:
+        outcome = self._held_only_if_useful(self.context.answers.answer(self.address, request.query, body))
         if isinstance(outcome, Answer):
-            self._send_answer(ask, outcome)
+            self._send_answer(request, outcome)
             return
-        if isinstance(outcome, Broken):
+        if isinstance(outcome, FaultyResponse):
             self._send_broken(outcome)
             return
         if isinstance(outcome, Hold):
-            self._hold(ask, outcome)
+            self._hold(request, outcome)
         else:
             self.state = ANSWERING
-            self.door.make(outcome, partial(self._made, ask))
+            self.context.make(outcome, partial(self._made, request))
         self._wait()
 
-    def _hold(self, ask: VmRequest, hold: Hold) -> None:
+    def _hold(self, request: ParsedRequest, hold: Hold) -> None:
         self.state = WHEN_HELD[self.state]
-        self.door.waiting.hold(self, ask, hold.poll, hold.lane, self.wake, self.address)
+        self.context.long_polls.hold(self, request, hold.poll, hold.session, self.wake, self.address)
 
     def _wait(self) -> None:
         """Something is pending, and only we can be slow; read on meanwhile, but not without limit."""
@@ -552,41 +552,41 @@ class Connection:
 
     def _held_only_if_useful(self, outcome: AnyOutcome) -> AnyOutcome | Answer:
         """Hold no poll if the client may be gone or has sent more requests, or if the service is about to stop."""
-        if isinstance(outcome, Hold) and (self.ended or self.door.draining or self._is_overfull()):
-            return self.door.answers.again(self.address, outcome.poll)
+        if isinstance(outcome, Hold) and (self.ended or self.context.draining or self._is_overfull()):
+            return self.context.answers.final_answer(self.address, outcome.poll)
         return outcome
 
     def _is_overfull(self) -> bool:
         much = self.weight > MAX_WEIGHT
         return self.reader is not None and (much or len(self.reader) > MAX_WAITING_BYTES)
 
-    def _send_answer(self, ask: VmRequest, answer: Answer) -> None:
-        closes = ask.closes or self.door.draining
+    def _send_answer(self, request: ParsedRequest, answer: Answer) -> None:
+        closes = request.closes or self.context.draining
         if self.reader is None:
-            self.deadline = self.door.pulse.idle_until
-        self.write(self.door.pulse.heading.render(answer, CLOSE if closes else ask.connection))
+            self.deadline = self.context.time.idle_until
+        self.write(self.context.time.response_head.render(answer, CLOSE if closes else request.connection))
         if closes:
             self.close()
 
-    def _send_broken(self, broken: Broken) -> None:
+    def _send_broken(self, broken: FaultyResponse) -> None:
         self._mark_last()
         self.deadline = _FOREVER
-        data = self.door.pulse.heading.render(broken.answer, CLOSE)
-        broken.send(self.door.loop, self, data)
+        data = self.context.time.response_head.render(broken.answer, CLOSE)
+        broken.send(self.context.loop, self, data)
 
-    def _made(self, ask: VmRequest, outcome: Outcome | Broken) -> None:
-        TRANSITIONS[self.state].answered(self, ask, outcome)
+    def _made(self, request: ParsedRequest, outcome: Outcome | FaultyResponse) -> None:
+        TRANSITIONS[self.state].answered(self, request, outcome)
 
-    def _finish(self, ask: VmRequest, answer: Answer) -> None:
+    def _finish(self, request: ParsedRequest, answer: Answer) -> None:
         """Send it, and go on with what has arrived behind it."""
         self.state = WHEN_ANSWERED[self.state]
         self._expect_request()
-        self._send_answer(ask, answer)
+        self._send_answer(request, answer)
         self.advance()
 
     def _mark_last(self) -> None:
         self.state, self.reader = LAST, _EMPTY
-        self.deadline, self.weight = self.door.pulse.linger_until, 0
+        self.deadline, self.weight = self.context.time.linger_until, 0
 
 
 class Handlers(NamedTuple):
@@ -595,7 +595,7 @@ class Handlers(NamedTuple):
     bytes_came: Callable[[Connection, bytes], None]
     client_ended: Callable[[Connection], None]
     news: Callable[[Connection], None]
-    answered: Callable[[Connection, VmRequest, Outcome | Broken], None]
+    answered: Callable[[Connection, ParsedRequest, Outcome | FaultyResponse], None]
     writing_paused: Callable[[Connection], None]
     writing_resumed: Callable[[Connection], None]
     deadline_passed: Callable[[Connection], None]
@@ -608,11 +608,11 @@ _ROWS = {
     IDLE: Handlers(_c.begin, _no, _no, _no, _c.block, _no, _c.close, _c.close),
     READING: Handlers(_c.read_on, _c.advance, _no, _no, _c.block, _no, _c.refuse_slow, _no),
     HELD: Handlers(_c.pile_up, _c.show_news, _c.show_news, _no, _c.block, _no, _no, _c.show_news),
-    ANSWERING: Handlers(_c.pile_up, _no, _no, _c.take, _c.block, _no, _no, _no),
+    ANSWERING: Handlers(_c.pile_up, _no, _no, _c.answered, _c.block, _no, _no, _no),
     BLOCKED: Handlers(_c.pile_up, _no, _no, _no, _no, _c.unblock, _c.drop, _c.close_at_rest),
     HELD_BLOCKED: Handlers(_c.pile_up, _c.show_news, _c.show_news, _no, _no, _c.wait_on, _c.drop, _c.show_news),
-    ANSWERING_BLOCKED: Handlers(_c.pile_up, _no, _no, _c.take, _no, _c.wait_on, _c.drop, _no),
+    ANSWERING_BLOCKED: Handlers(_c.pile_up, _no, _no, _c.answered, _no, _c.wait_on, _c.drop, _no),
     LAST: Handlers(_c.throw_away, _no, _no, _no, _no, _no, _c.drop, _no),
 }
-TRANSITIONS = tuple(_ROWS[state] for state in ConnectionState)
+TRANSITIONS = tuple(_ROWS[state] for state in State)
 """What is done, by state. A connection that is lost is over in every state, so that is not in here."""

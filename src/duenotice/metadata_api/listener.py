@@ -12,7 +12,7 @@ import struct
 from time import sleep
 
 from duenotice.metadata_api.connection import READ_SIZE, Connection, warm_answer
-from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.responses import CLOSE, error
 from duenotice.metadata_api.sessions import plain_address
 from duenotice.metadata_api.sockets import ENDED, ONCE, READABLE, WRITABLE, LoopPoller, Poller, Sockets
@@ -56,12 +56,12 @@ Heard = tuple[int, Connection, bytes, int]
 class Listener:
     """The listening socket and all connections: `open`, then `close`, then `end`."""
 
-    def __init__(self, door: Door, sockets: Sockets, poller: Poller | None = None) -> None:
+    def __init__(self, context: ServerContext, sockets: Sockets, poller: Poller | None = None) -> None:
         """Without a poller the system's epoll tells, or the loop where there is none."""
-        self.door, self._known, self.sockets = door, door.known, sockets
+        self.context, self._known, self.sockets = context, context.known, sockets
         self._connections: list[Connection | None] = []  # by number
         self._epoll = select.epoll() if poller is None and hasattr(select, "epoll") else None
-        self._poller: Poller = poller or self._epoll or LoopPoller(door.loop, self.hear)
+        self._poller: Poller = poller or self._epoll or LoopPoller(context.loop, self.hear)
         self._over: list[int] = []
         self._pause: asyncio.TimerHandle | None = None
 
@@ -77,12 +77,12 @@ class Listener:
         self._listening.listen(BACKLOG)
         self._go_on()
         if self._epoll is not None:
-            self.door.loop.add_reader(self._epoll.fileno(), self.look)
+            self.context.loop.add_reader(self._epoll.fileno(), self.look)
 
     def close(self) -> None:
         """Take no more clients; those who are in stay."""
         if self._pause is None:
-            self.door.loop.remove_reader(self._listening.fileno())
+            self.context.loop.remove_reader(self._listening.fileno())
         else:
             self._pause.cancel()
         self._listening.close()
@@ -90,12 +90,12 @@ class Listener:
     def end(self) -> None:
         """Nobody is in any more."""
         if self._epoll is not None:
-            self.door.loop.remove_reader(self._epoll.fileno())
+            self.context.loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
 
     def _go_on(self) -> None:
         self._pause = None
-        self.door.loop.add_reader(self._listening.fileno(), self.accept)
+        self.context.loop.add_reader(self._listening.fileno(), self.accept)
 
     # --- connections that are there ---
 
@@ -112,7 +112,7 @@ class Listener:
 
     def _expects_more_than(self, told: list[tuple[int, int]]) -> bool:
         """Whether others are likely to poll in a moment. After an end nobody waits: there may be new connections."""
-        several = SEVERAL <= len(told) < len(self.door.crowd.everybody) / OTHERS
+        several = SEVERAL <= len(told) < len(self.context.limits.connections) / OTHERS
         return several and told[-1][1] == READABLE
 
     def hear(self, told: list[tuple[int, int]]) -> None:
@@ -120,7 +120,7 @@ class Listener:
 
         Most polls come by here and through `_answer`, so both are written for speed.
         """
-        connections, read, much = self._connections, self.sockets.read, self.door.memo.much
+        connections, read, read_size = self._connections, self.sockets.read, self.context.cache.read_size
         heard: list[Heard] = []
         for fd, what in told:
             if (connection := connections[fd]) is None:
@@ -129,24 +129,24 @@ class Listener:
                 connection.ready(what)
                 continue
             try:
-                data = read(fd, much)
+                data = read(fd, read_size)
             except BlockingIOError:
                 continue
             except OSError:
                 connection.drop()
                 continue
             heard.append((fd, connection, data, what))
-        self._answer(heard, much)
+        self._answer(heard, read_size)
 
-    def _answer(self, heard: list[Heard], much: int) -> None:
+    def _answer(self, heard: list[Heard], read_size: int) -> None:
         """Most often each is one more poll, which is answered right here."""
-        known, door, write, idle_until = self._known, self.door, self.sockets.write, self.door.pulse.idle_until
-        last, ask = b"", None
+        known, context, write, idle_until = self._known, self.context, self.sockets.write, self.context.time.idle_until
+        last, request = b"", None
         for fd, connection, data, what in heard:
             if data != last:  # VMs ask with the same bytes: to compare them costs half of looking them up
-                last, ask = data, known.get(data) if len(data) < much else None
-            if ask is None or (answer := warm_answer(door, connection.address, ask)) is None:
-                self._take_long(connection, data, much)
+                last, request = data, known.get(data) if len(data) < read_size else None
+            if request is None or (answer := warm_answer(context, connection.address, request)) is None:
+                self._take_long(connection, data, read_size)
             else:
                 try:
                     sent = write(fd, answer)
@@ -154,16 +154,16 @@ class Listener:
                     sent = 0
                 except OSError:
                     sent = len(answer)  # who is gone gets it all
-                if sent == len(answer) and not ask.closes:
+                if sent == len(answer) and not request.closes:
                     connection.deadline = idle_until
                 else:
-                    self._finish(connection, answer[sent:], ask.closes)
+                    self._finish(connection, answer[sent:], request.closes)
             if what != READABLE and connection.fd >= 0:
                 connection.ready(what)  # the end came too, and nobody tells us a second time
 
-    def _take_long(self, connection: Connection, data: bytes, much: int) -> None:
+    def _take_long(self, connection: Connection, data: bytes, read_size: int) -> None:
         """What is not a poll that is known. If there may be more of it, that belongs to it: known or not is by all."""
-        if len(data) == much:
+        if len(data) == read_size:
             try:
                 data += self.sockets.read(connection.fd, READ_SIZE)
             except BlockingIOError:
@@ -177,7 +177,7 @@ class Listener:
 
     def _finish(self, connection: Connection, rest: bytes, closes: bool) -> None:
         """An answer is on its way but for this: close, or wait until the client takes the rest, or for more."""
-        connection.deadline = self.door.pulse.idle_until
+        connection.deadline = self.context.time.idle_until
         self._keep(connection)
         if rest:
             connection.left_unsent(rest)
@@ -189,9 +189,9 @@ class Listener:
     def accept(self) -> None:
         """There are new connections; those that are over again end together, as polls are answered together."""
         room = AT_ONCE
-        waiting = 1  # at least: the kernel has said so
-        while room > 0 and waiting > 0 and self._accept_some(min(room, waiting)):
-            room, waiting = room - waiting, self._waiting()
+        long_polls = 1  # at least: the kernel has said so
+        while room > 0 and long_polls > 0 and self._accept_some(min(room, long_polls)):
+            room, long_polls = room - long_polls, self._waiting()
         self.end_all()
 
     def end_all(self) -> None:
@@ -209,13 +209,13 @@ class Listener:
         if not hasattr(socket, "TCP_INFO"):
             return AT_ONCE
         told = self._listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_UP_TO_UNACKED.size)
-        waiting: int = _INFO_UP_TO_UNACKED.unpack(told)[0]
-        return waiting
+        long_polls: int = _INFO_UP_TO_UNACKED.unpack(told)[0]
+        return long_polls
 
-    def _accept_some(self, waiting: int) -> bool:
+    def _accept_some(self, long_polls: int) -> bool:
         # `accept` of the module would make a socket of each connection, which is a fifth of the whole cost.
         accept = self._listening._accept  # type: ignore[attr-defined]
-        for _ in range(waiting):
+        for _ in range(long_polls):
             try:
                 fd, name = accept()
             except BlockingIOError:
@@ -225,39 +225,39 @@ class Listener:
             except OSError as problem:
                 self._rest(problem)
                 return False
-            self.take(fd, name[0] if self._is_plain else plain_address(name[0]))
+            self.begin(fd, name[0] if self._is_plain else plain_address(name[0]))
         return True
 
     def _rest(self, problem: OSError) -> None:
         """There are no files or no memory left: to try again at once would only keep everybody else waiting."""
-        self.door.loop.remove_reader(self._listening.fileno())
-        self._pause = self.door.loop.call_later(PAUSE_SECONDS, self._go_on)
-        self.door.loop.call_exception_handler({"message": "No connection can be accepted.", "exception": problem})
+        self.context.loop.remove_reader(self._listening.fileno())
+        self._pause = self.context.loop.call_later(PAUSE_SECONDS, self._go_on)
+        self.context.loop.call_exception_handler({"message": "No connection can be accepted.", "exception": problem})
 
-    def take(self, fd: int, address: str) -> None:
+    def begin(self, fd: int, address: str) -> None:
         """A new connection, most often with a whole request. A poll that closes is over before it is a connection."""
-        door, sockets, much = self.door, self.sockets, self.door.memo.much
-        if not door.crowd.has_room_for(address):
+        context, sockets, read_size = self.context, self.sockets, self.context.cache.read_size
+        if not context.limits.has_room_for(address):
             self._refuse(fd, address)
             return
-        data = sockets.receive(fd, much)
-        if data is not None and len(data) == much:
+        data = sockets.receive(fd, read_size)
+        if data is not None and len(data) == read_size:
             data += sockets.receive(fd, READ_SIZE) or b""
-        ask = None if data is None else self._known.get(data)
-        if ask is None or (answer := warm_answer(door, address, ask)) is None:
-            self._begin(self._connection(fd, address, door.pulse.request_until), data)
-        elif (sent := sockets.send(fd, answer, ask.closes)) == len(answer) and ask.closes:
+        request = None if data is None else self._known.get(data)
+        if request is None or (answer := warm_answer(context, address, request)) is None:
+            self._begin_with(self._connection(fd, address, context.time.request_until), data)
+        elif (sent := sockets.send(fd, answer, request.closes)) == len(answer) and request.closes:
             self._over.append(fd)
             if len(self._over) == ENDED_AT_ONCE:
                 self.end_all()
         else:
-            self._finish(self._connection(fd, address, door.pulse.idle_until), answer[sent:], ask.closes)
+            self._finish(self._connection(fd, address, context.time.idle_until), answer[sent:], request.closes)
 
     def _connection(self, fd: int, address: str, deadline: float) -> Connection:
         self.sockets.keep(fd)
         return Connection(self, fd, address, deadline)
 
-    def _begin(self, connection: Connection, data: bytes | None) -> None:
+    def _begin_with(self, connection: Connection, data: bytes | None) -> None:
         """What is not answered at once. A client that may not ask needs no place in the epoll (S29)."""
         if data is not None:
             connection.received(data)
@@ -269,10 +269,10 @@ class Listener:
 
         What has come is read, else to close would take the answer with it.
         """
-        door = self.door
-        if door.callers.is_patient_with(address, door.pulse.now):
+        context = self.context
+        if context.sessions.is_patient_with(address, context.time.now):
             self.sockets.receive(fd, READ_SIZE)
-            self.sockets.send(fd, door.pulse.heading.render(TOO_MANY, CLOSE), True)
+            self.sockets.send(fd, context.time.response_head.render(TOO_MANY, CLOSE), True)
             self.sockets.shut(fd)
         self.sockets.close(fd)
 
@@ -286,9 +286,9 @@ class Listener:
 
     def _count_in(self, connection: Connection) -> None:
         connection.is_kept = True
-        if (lane := self.door.callers.lanes.get(connection.address)) is not None:
-            connection.address = lane.vm.address  # the same text, but there it is once for all connections of a VM
-        self.door.crowd.enter(connection)
+        if (session := self.context.sessions.by_address.get(connection.address)) is not None:
+            connection.address = session.vm.address  # the same text, but there it is once for all connections of a VM
+        self.context.limits.enter(connection)
         if (missing := connection.fd + 1 - len(self._connections)) > 0:
             self._connections += [None] * missing
         self._connections[connection.fd] = connection
@@ -317,7 +317,7 @@ class Listener:
             if self._epoll is None:
                 self._poller.unregister(fd)
             self._connections[fd] = None
-            self.door.leave(connection)
+            self.context.leave(connection)
         self.sockets.close(fd)
 
 

@@ -30,7 +30,7 @@ class Poll:
 
 
 @dataclass(frozen=True, slots=True)
-class LetStart:
+class Approve:
     """Let the events named in the body start."""
 
 
@@ -47,31 +47,31 @@ class ListVersions:
     """Which api-versions are there?"""
 
 
-Question = Poll | LetStart | Describe | ListVersions | Answer
+Query = Poll | Approve | Describe | ListVersions | Answer
 """An `Answer` stands for a request that is refused from every caller."""
 
 
 @dataclass(frozen=True, slots=True)
-class VmRequest:
+class ParsedRequest:
     """A question and how to send its answer.
 
     `connection` is the header line that goes with it; `plain` marks the poll that most VMs send, once a second.
     """
 
-    question: Question
+    query: Query
     closes: bool = False
     connection: bytes = b""
     plain: ApiVersion | None = None
 
 
-def ask_of(head: RequestHead, question: Question) -> VmRequest:
+def parsed(head: RequestHead, query: Query) -> ParsedRequest:
     """The question, with how its head wants the answer to be sent."""
     closes = not head.keep_alive
     connection = CLOSE if closes else b"" if head.minor else KEEP_ALIVE
-    if isinstance(question, Answer) and head.method == "HEAD":
-        question = question.without_body()
-    plain = question.version if isinstance(question, Poll) and not question.known else None
-    return VmRequest(question, closes, connection, plain)
+    if isinstance(query, Answer) and head.method == "HEAD":
+        query = query.without_body()
+    plain = query.version if isinstance(query, Poll) and not query.known else None
+    return ParsedRequest(query, closes, connection, plain)
 
 
 MAX_WAIT = 300.0
@@ -121,7 +121,7 @@ class Route:
     With `version` it answers in that one, whatever the query says.
     """
 
-    asks: Mapping[str, Callable[["Target"], Question]]
+    asks: Mapping[str, Callable[["Target"], Query]]
     versions: tuple[str, ...] = ()
     newest: tuple[str, ...] = ()
     headerless: frozenset[str] = frozenset()
@@ -150,7 +150,7 @@ class Target:
         return self.route.version or self.parameter("api-version")
 
 
-def _poll(target: Target) -> Question:
+def _poll(target: Target) -> Query:
     wait = parse_wait(target.parameter("wait")) if "wait" in target.parameters else 0.0
     if wait is None:
         return error(400, "Bad request. wait is malformed. Use 500ms, 30s, 2m or a number of seconds.")
@@ -158,18 +158,18 @@ def _poll(target: Target) -> Question:
     return Poll(_VERSIONS[target.version], known, wait)
 
 
-def _approve(target: Target) -> Question:
-    return LetStart()
+def _approve(target: Target) -> Query:
+    return Approve()
 
 
-def _describe(target: Target) -> Question:
+def _describe(target: Target) -> Query:
     form = (target.parameter("format") or "json").lower()
     if form not in ("json", "text"):
         return error(400, "Bad request. format is unknown. Use format=json or format=text.")
     return Describe(target.children, as_text=form == "text")
 
 
-def _list_versions(target: Target) -> Question:
+def _list_versions(target: Target) -> Query:
     return ListVersions()
 
 
@@ -216,11 +216,11 @@ class Router:
             unknown_version,
         )
 
-    def ask(self, head: RequestHead) -> VmRequest:
+    def parse(self, head: RequestHead) -> ParsedRequest:
         """What a request asks, or why it is refused."""
-        return ask_of(head, self._question(head))
+        return parsed(head, self._query(head))
 
-    def _question(self, head: RequestHead) -> Question:
+    def _query(self, head: RequestHead) -> Query:
         target = self._target(head)
         if target is None:
             return error(404, f"Not found. Ask for {' or '.join(self._routes)}.")
@@ -292,22 +292,22 @@ SHORT = 470
 _END = b"\r\n\r\n"
 
 
-class Memo:
+class RequestCache:
     """From the bytes of a request to what it asks; connections read `known` directly, the rest happens here.
 
     To read `much` is enough for each request that is known, if it is short, and shows whether there is more. It is not
     more than that because Python moves what it has read when that is far less than it had made room for.
     """
 
-    __slots__ = ("_room", "_router", "known", "much")
+    __slots__ = ("_room", "_router", "known", "read_size")
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self._room = MAX_ENTRIES
-        self.known: dict[bytes, VmRequest] = {}
-        self.much = SHORT
+        self.known: dict[bytes, ParsedRequest] = {}
+        self.read_size = SHORT
 
-    def learn(self, data: bytes) -> VmRequest | None:
+    def add(self, data: bytes) -> ParsedRequest | None:
         """What these bytes ask, if they are exactly one GET without a body; None leaves them to the reader."""
         if len(data) > MAX_REQUEST or not data.startswith(b"GET ") or data.find(_END) != len(data) - len(_END):
             return None
@@ -317,16 +317,16 @@ class Memo:
             return None
         if head.body_length != 0:
             return None
-        ask = self._router.ask(head)
-        self._remember(data, ask)
-        return ask
+        request = self._router.parse(head)
+        self._remember(data, request)
+        return request
 
-    def _remember(self, data: bytes, ask: VmRequest) -> None:
+    def _remember(self, data: bytes, request: ParsedRequest) -> None:
         if len(self.known) >= self._room:
             self.known.clear()
         if self._room:
-            self.much = min(max(len(data) + 1, self.much if self.known else 0), SHORT)
-            self.known[data] = ask
+            self.read_size = min(max(len(data) + 1, self.read_size if self.known else 0), SHORT)
+            self.known[data] = request
 
     def close(self) -> None:
         """Forget everything and store nothing more, so that each request takes the slow path."""

@@ -61,7 +61,7 @@ class Answer(NamedTuple):
         return Answer(self.status, headers + end)
 
 
-class Heading:
+class ResponseHead:
     """The headers common to every answer. They are rendered ahead: only the first digits of its id are an answer's own.
 
     What follows the id is kept from one answer with status 200 to the next: VMs to which nothing happens get the same.
@@ -172,18 +172,18 @@ def shown(document: Document, version: ApiVersion) -> bytes:
     return with_body(200, encode_document(document, version), "application/json; charset=utf-8", etag).tail
 
 
-class Pulse:
+class CachedTime:
     """The time of the last beat.
 
     `now` is monotonic, for rates; `steady` is the engine's time; the others are the deadlines of a request
     that begins now, a connection that falls idle now, and one that is closed now.
     """
 
-    __slots__ = ("clock", "heading", "idle_until", "linger_until", "now", "options", "request_until", "steady")
+    __slots__ = ("clock", "idle_until", "linger_until", "now", "options", "request_until", "response_head", "steady")
 
     def __init__(self, clock: Clock, options: MetadataOptions) -> None:
         self.clock = clock
-        self.heading = Heading()
+        self.response_head = ResponseHead()
         self.options = options
         self.beat()
 
@@ -194,10 +194,10 @@ class Pulse:
         self.idle_until = self.now + self.options.idle_seconds
         self.linger_until = self.now + self.options.linger_seconds
         self.steady = self.clock.now().steady
-        self.heading.renew(wall())
+        self.response_head.renew(wall())
 
 
-class LivePulse(Pulse):
+class LiveTime(CachedTime):
     """The same for a clock that is not real: between two beats it may have gone on by days."""
 
     __slots__ = ()
@@ -212,6 +212,6 @@ class LivePulse(Pulse):
         """A beat does not store it: the clock is read each time."""
 
 
-def pulse_of(clock: Clock, options: MetadataOptions) -> Pulse:
-    """The pulse that suits a clock."""
-    return Pulse(clock, options) if clock.name == "real" else LivePulse(clock, options)
+def cached_time_of(clock: Clock, options: MetadataOptions) -> CachedTime:
+    """The cached time that suits a clock."""
+    return CachedTime(clock, options) if clock.name == "real" else LiveTime(clock, options)

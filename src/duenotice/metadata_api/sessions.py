@@ -22,10 +22,10 @@ _OTHER_FILES = 500
 REFUSALS = 128.0
 """So many refusals a second leave a connection open; with more, each is the last answer of its connection."""
 
-STRANGERS = 40.0
+UNKNOWN_CALLERS = 40.0
 """So many times what one VM may ask, all addresses that nobody registered may ask together."""
 
-MAX_STRANGERS = 4096
+MAX_UNKNOWN_CALLERS = 4096
 """How many of them have a bucket of their own at a time."""
 
 
@@ -70,7 +70,7 @@ class Bucket:
         return min(now, self._full_at - self._rate.interval) if self._full_at else None
 
 
-class Strangers:
+class UnknownCallers:
     """Buckets for addresses that nobody registered: one for each, in a table with an end, and one for all together.
 
     All together may take `together` times what one may. When the table is full it is cleared. That gives nobody more:
@@ -79,7 +79,7 @@ class Strangers:
 
     __slots__ = ("_buckets", "_of_all", "_rate", "refusals")
 
-    def __init__(self, per_second: float, together: float = STRANGERS) -> None:
+    def __init__(self, per_second: float, together: float = UNKNOWN_CALLERS) -> None:
         self._rate = Rate(per_second)
         self._of_all = Bucket(Rate(together * per_second))
         self.refusals = Bucket(Rate(REFUSALS))
@@ -93,7 +93,7 @@ class Strangers:
         key = network_of(address)
         bucket = self._buckets.get(key)
         if bucket is None:
-            if len(self._buckets) == MAX_STRANGERS:
+            if len(self._buckets) == MAX_UNKNOWN_CALLERS:
                 self._buckets.clear()
             bucket = self._buckets[key] = Bucket(self._rate)
         return bucket.take(now) and self._of_all.take(now)
@@ -104,23 +104,23 @@ def network_of(address: str) -> str | bytes:
     return socket.inet_pton(socket.AF_INET6, address.partition("%")[0])[:8] if ":" in address else address
 
 
-class Guest(Protocol):
+class Counted(Protocol):
     """What the limits need to know about a connection."""
 
     address: str
     deadline: float
 
 
-G = TypeVar("G", bound=Guest)
+G = TypeVar("G", bound=Counted)
 
 
-class Crowd(Generic[G]):
+class ConnectionLimits(Generic[G]):
     """Everybody connected now; nothing is kept of those who left.
 
     Half of the places are only for addresses that are known: others have as many addresses as they like (S29).
     """
 
-    __slots__ = ("_for_all", "_is_known", "_most", "_most_per_address", "by_address", "everybody")
+    __slots__ = ("_for_all", "_is_known", "_most", "_most_per_address", "by_address", "connections")
 
     def __init__(
         self, most: int, most_per_address: int, is_known: Callable[[str], bool] = lambda address: True
@@ -128,26 +128,26 @@ class Crowd(Generic[G]):
         self._most, self._for_all = most, most // 2
         self._most_per_address = most_per_address
         self._is_known = is_known
-        self.everybody: dict[G, None] = {}  # in the order in which they came: a set has another one in each process
+        self.connections: dict[G, None] = {}  # in the order in which they came: a set has another one in each process
         self.by_address: dict[str, int] = {}
 
-    def enter(self, guest: G) -> bool:
+    def enter(self, connection: G) -> bool:
         """Count a connection in; False when there are too many. It has to be counted out in both cases."""
-        has_room = self.has_room_for(guest.address)
-        self.by_address[guest.address] = self.by_address.get(guest.address, 0) + 1
-        self.everybody[guest] = None
+        has_room = self.has_room_for(connection.address)
+        self.by_address[connection.address] = self.by_address.get(connection.address, 0) + 1
+        self.connections[connection] = None
         return has_room
 
     def has_room_for(self, address: str) -> bool:
         """Whether one more connection from there would not be too many."""
         if self.by_address.get(address, 0) >= self._most_per_address:
             return False
-        return (here := len(self.everybody)) < self._for_all or here < self._places_for(address)
+        return (here := len(self.connections)) < self._for_all or here < self._places_for(address)
 
-    def is_flooded_by(self, guest: G) -> bool:
+    def is_flooded_by(self, connection: G) -> bool:
         """Whether there are so many connections that not even a refusal can be sent."""
-        count, places = self.by_address[guest.address], self._places_for(guest.address)
-        return count > 2 * self._most_per_address or len(self.everybody) > places + _REFUSED_AT_ONCE
+        count, places = self.by_address[connection.address], self._places_for(connection.address)
+        return count > 2 * self._most_per_address or len(self.connections) > places + _REFUSED_AT_ONCE
 
     def is_half_full_of(self, address: str) -> bool:
         """Whether half of the places of an address are taken."""
@@ -156,25 +156,25 @@ class Crowd(Generic[G]):
     def _places_for(self, address: str) -> int:
         return self._most if self._is_known(address) else self._for_all
 
-    def leave(self, guest: G) -> None:
+    def leave(self, connection: G) -> None:
         """Count a connection out."""
-        self.everybody.pop(guest, None)
-        count = self.by_address[guest.address] - 1
+        self.connections.pop(connection, None)
+        count = self.by_address[connection.address] - 1
         if count:
-            self.by_address[guest.address] = count
+            self.by_address[connection.address] = count
         else:
-            del self.by_address[guest.address]
+            del self.by_address[connection.address]
 
     def overdue(self, now: float) -> list[G]:
         """Those whose deadline has passed."""
-        return [guest for guest in self.everybody if guest.deadline <= now]
+        return [connection for connection in self.connections if connection.deadline <= now]
 
 
 _MAPPED = "::ffff:"
 
 
-class Lane:
-    """One VM at this door: who it is, whose page it reads, and how much it may ask, and be refused.
+class VmSession:
+    """One VM at this port: who it is, whose page it reads, and how much it may ask, and be refused.
 
     `page` is the one it read last. It is valid only while it is `enabled`: the publisher clears that flag on every page
     that a commit has touched or removed, and then the page is looked up again.
@@ -191,71 +191,73 @@ class Lane:
         self.refusals = refusals
 
 
-class Lanes(Protocol):
-    """Where a connection looks for the lane of its caller before anything else."""
+class SessionTable(Protocol):
+    """Where a connection looks for the session of its caller before anything else."""
 
-    def get(self, address: str, /) -> Lane | None:
-        """The lane of an address; None: take the long way."""
+    def get(self, address: str, /) -> VmSession | None:
+        """The session of an address; None: take the long way."""
 
 
-class Callers:
-    """Lanes by address, made when a VM first asks and dropped when the fleet changes under it."""
+class Sessions:
+    """Sessions by address, made when a VM first asks and dropped when the fleet changes under it."""
 
     def __init__(self, publisher: Publisher, options: MetadataOptions) -> None:
-        self.lanes: dict[str, Lane] = {}
+        self.by_address: dict[str, VmSession] = {}
         self._publisher = publisher
         self._default = options.default_vm
         self._polls = Rate(options.throttle)
         self._approvals = Rate(options.approvals_throttle)
         self._refusals = Rate(REFUSALS)
-        self.strangers = Strangers(options.throttle)
+        self.unknown_callers = UnknownCallers(options.throttle)
 
-    def find(self, address: str) -> Lane | None:
-        """The lane of the VM with this address, else of the default VM; unknown addresses have none."""
-        lane = self.lanes.get(address)
-        if lane is not None:
-            return lane
+    def find(self, address: str) -> VmSession | None:
+        """The session of the VM with this address, else of the default VM; unknown addresses have none."""
+        session = self.by_address.get(address)
+        if session is not None:
+            return session
         fleet = self._publisher.state.fleet
         vm = fleet.by_address.get(address)
         if vm is None and self._default is not None:
             vm = fleet.vms.get(self._default)
-        return None if vm is None else self.lanes.get(vm.address) or self._open(vm)
+        return None if vm is None else self.by_address.get(vm.address) or self._open(vm)
 
-    def _open(self, vm: Vm) -> Lane:
+    def _open(self, vm: Vm) -> VmSession:
         page = self._publisher.open_page_of(vm)
         refusals = Bucket(self._refusals)
-        lane = self.lanes[vm.address] = Lane(vm, page, Bucket(self._polls), Bucket(self._approvals), refusals)
-        return lane
+        session = self.by_address[vm.address] = VmSession(
+            vm, page, Bucket(self._polls), Bucket(self._approvals), refusals
+        )
+        return session
 
     def is_known(self, address: str) -> bool:
         """Whether requests from there are those of a VM."""
-        return address in self.lanes or self.find(address) is not None
+        return address in self.by_address or self.find(address) is not None
 
     def admit(self, address: str, data: bytes, now: float) -> bool:
         """Whether a request that begins like this may cost something: it takes a token of the caller (A08, S29).
 
         Nothing else of it is looked at yet. Approvals, which are POSTs, have a bucket of their own.
         """
-        lane = self.lanes.get(address) or self.find(address)
-        if lane is None:
-            return self.strangers.take(address, now)
+        session = self.by_address.get(address) or self.find(address)
+        if session is None:
+            return self.unknown_callers.take(address, now)
         is_post = data[:FIRST_BYTES].lstrip(b"\r\n").startswith(b"P")
-        return (lane.approvals if is_post else lane.polls).take(now)
+        return (session.approvals if is_post else session.polls).take(now)
 
     def is_patient_with(self, address: str, now: float) -> bool:
         """Whether a caller that asks too often may keep its connection; who makes nothing but noise may not."""
-        lane = self.find(address)
-        return (self.strangers if lane is None else lane).refusals.take(now)
+        session = self.find(address)
+        return (self.unknown_callers if session is None else session).refusals.take(now)
 
-    def page_of(self, lane: Lane) -> ScopePage:
+    def page_of(self, session: VmSession) -> ScopePage:
         """The page that a VM reads now."""
-        lane.page = page = self._publisher.open_page(lane.scope)
+        session.page = page = self._publisher.open_page(session.scope)
         return page
 
     def forget(self, addresses: Collection[str]) -> None:
         """The VMs of these addresses were added, removed or changed."""
-        for address in self.lanes.keys() & addresses:
-            del self.lanes[address]
+        for address in self.by_address.keys() & addresses:
+            del self.by_address[address]
 
 
 def plain_address(address: str) -> str:

@@ -54,8 +54,8 @@ class LoopPoller:
         self._loop.remove_writer(fd)
 
 
-class Handles(dict[int, socket.SocketType]):
-    """`handles[fd]` is a socket of Python for a connection that was just accepted.
+class SocketCache(dict[int, socket.SocketType]):
+    """`cache[fd]` is a socket of Python for a connection that was just accepted.
 
     The kernel gives the lowest free number to a new connection, so the same few come again and again. To make a socket
     for each connection costs a call of the kernel, which is not needed to read and write. A number is closed with
@@ -85,12 +85,12 @@ class Sockets:
     write: Callable[[int, Any], int] = staticmethod(os.write)
 
     def __init__(self, kind: tuple[int, int, int]) -> None:
-        self._handles = Handles(kind)
+        self._cache = SocketCache(kind)
 
     def receive(self, fd: int, size: int) -> bytes | None:
         """What a new connection brought; None when nothing has come yet, and nothing at its end."""
         try:
-            return self._handles[fd].recv(size, _AT_ONCE)
+            return self._cache[fd].recv(size, _AT_ONCE)
         except BlockingIOError:
             return None
         except OSError:
@@ -102,7 +102,7 @@ class Sockets:
         Who is gone gets it all.
         """
         try:
-            return self._handles[fd].send(data, _WITH_THE_END if last else _AT_ONCE)
+            return self._cache[fd].send(data, _WITH_THE_END if last else _AT_ONCE)
         except BlockingIOError:
             return 0
         except OSError:
@@ -115,7 +115,7 @@ class Sockets:
     def shut(self, fd: int) -> None:
         """Nothing more is sent; the client may still send."""
         try:  # noqa: SIM105 - takes a tenth of the time of `suppress`
-            self._handles[fd].shutdown(socket.SHUT_WR)
+            self._cache[fd].shutdown(socket.SHUT_WR)
         except OSError:  # it is gone
             pass
 

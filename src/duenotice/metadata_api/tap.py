@@ -73,6 +73,6 @@ class TappedSockets(Sockets):
 
     def _address(self, fd: int) -> str:
         try:
-            return plain_address(self._handles[fd].getpeername()[0])
+            return plain_address(self._cache[fd].getpeername()[0])
         except OSError:  # the client has reset the connection before we took it up
             return ""

@@ -25,10 +25,10 @@ from duenotice.metadata_api.connection import (
     READING,
     REQUESTS_PER_TURN,
     TRANSITIONS,
-    ConnectionState,
     Handlers,
+    State,
 )
-from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.sessions import Bucket, Rate
 from tests.support.far_end import FarEnds
@@ -56,8 +56,8 @@ class Stage:
         publisher = Publisher(asyncio.get_running_loop().call_soon)
         publisher.open(world, 0)
         self.stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.door = Door(self._submit, publisher, ManualClock(), MetadataOptions(throttle=0), asyncio.sleep)
-        self.ends = FarEnds(self.door)
+        self.context = ServerContext(self._submit, publisher, ManualClock(), MetadataOptions(throttle=0), asyncio.sleep)
+        self.ends = FarEnds(self.context)
         self.connection, self.wire = self.ends.connect(world.fleet.vms["alone"].address)
 
     async def _submit(self, command: object, actor: str) -> None:
@@ -88,12 +88,12 @@ class Stage:
 
     def seen(self) -> str:
         """What came of it: statuses sent, how it was ended, the deadline, whether it is read from, whether it waits."""
-        pulse, deadline = self.door.pulse, self.connection.deadline
-        until = {pulse.request_until: "soon", pulse.idle_until: "idle", pulse.linger_until: "linger"}
+        time, deadline = self.context.time, self.connection.deadline
+        until = {time.request_until: "soon", time.idle_until: "idle", time.linger_until: "linger"}
         written = b"".join(self.wire.sent) + bytes(self.connection.unsent)
         said = [status.decode() for status in re.findall(rb"HTTP/1.1 (\d+)", written)]
         ends = [*self.wire.ends, *{"": [], "half": ["half"], "whole": ["close"]}[self.connection.closes]]
-        held = ["held"] if self.connection in self.door.waiting.held else []
+        held = ["held"] if self.connection in self.context.long_polls.held else []
         reads = ["deaf"] if self.connection.is_paused else []
         return " ".join([*said, *ends, until.get(deadline, "never"), *reads, *held])
 
@@ -164,7 +164,7 @@ async def expired(stage: Stage) -> None:
 
 
 async def drained(stage: Stage) -> None:
-    stage.door.draining = True
+    stage.context.draining = True
     stage.connection.drain()
 
 
@@ -177,7 +177,7 @@ HAPPENINGS: tuple[Happening, ...] = (comes, rest_comes, ends, news, answer, paus
 
 # What comes of it: the state, statuses that were sent, how the connection was ended, its deadline (`soon` is that of a
 # request), `deaf` if nothing is read, `held` if a poll waits.
-EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
+EXPECTED: dict[str, dict[Happening, tuple[State, str]]] = {
     "idle": {
         comes: (IDLE, "200 idle"),
         rest_comes: (LAST, "400 half linger"),
@@ -306,8 +306,8 @@ async def test_the_starts_are_all_states_there_are() -> None:
         stage = Stage()
         stage.begin(start)
         reached.append(stage.connection.state)
-    assert list(dict.fromkeys(reached)) == list(ConnectionState)
-    assert len(TRANSITIONS) == len(ConnectionState)
+    assert list(dict.fromkeys(reached)) == list(State)
+    assert len(TRANSITIONS) == len(State)
 
 
 def test_the_happenings_are_all_columns_of_the_table_and_the_loss_that_is_the_same_in_each_state() -> None:
@@ -336,8 +336,8 @@ async def test_a_held_poll_that_was_blocked_for_a_while_waits_for_its_news_and_n
     stage = Stage()
     stage.begin("held blocked")
     stage.unblock()
-    stage.door.pulse.now = stage.door.pulse.request_until + 1
-    stage.door.sweep()
+    stage.context.time.now = stage.context.time.request_until + 1
+    stage.context.sweep()
     stage.connection.wake()
     assert stage.seen() == "304 idle"
 
@@ -347,10 +347,10 @@ async def test_very_many_that_are_overdue_together_end_in_several_turns_of_the_l
     """18,000 took 0.3 s, and polls waited (S26). Who goes or asks meanwhile is left alone."""
     stage = Stage()
     crowd = [stage.ends.connect(f"10.0.0.{number}") for number in range(200)]
-    stage.door.pulse.now = stage.door.pulse.request_until + 1
-    stage.door.sweep()
+    stage.context.time.now = stage.context.time.request_until + 1
+    stage.context.sweep()
     crowd[198][0].drop()
-    crowd[199][0].deadline = stage.door.pulse.now + 1
+    crowd[199][0].deadline = stage.context.time.now + 1
     ended = []
     for _ in range(4):
         ended.append(sum(bool(client.ends) for _, client in crowd))
@@ -375,7 +375,7 @@ async def test_a_held_poll_is_answered_when_too_much_comes_behind_it(start: str)
     stage.begin(start)
     stage.send(POLL * (MAX_WAITING_BYTES // len(POLL) + 1))
     assert stage.seen().startswith("304 ")
-    assert stage.connection not in stage.door.waiting.held
+    assert stage.connection not in stage.context.long_polls.held
 
 
 @pytest.mark.parametrize("start", ["held", "held blocked"])
@@ -425,9 +425,9 @@ async def test_pipelined_requests_beyond_the_rate_are_refused_and_only_known_one
     """Of others nobody has looked where they end."""
     stage = Stage()
     stage.begin("idle")
-    lane = stage.door.callers.find(stage.connection.address)
-    assert lane is not None
-    lane.polls = Bucket(Rate(2))
+    session = stage.context.sessions.find(stage.connection.address)
+    assert session is not None
+    session.polls = Bucket(Rate(2))
     stage.send(POLL * 3 + POLL.replace(b"Host: x", b"Host: y") + POLL)
     assert (stage.connection.state, stage.seen()) == (LAST, "200 200 429 429 half linger")
 

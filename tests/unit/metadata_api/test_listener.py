@@ -26,11 +26,11 @@ from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine
 from duenotice.journal.memory import MemoryJournal
 from duenotice.metadata_api import listener as listener_module
-from duenotice.metadata_api.context import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.listener import AT_ONCE, ENDED_AT_ONCE, OTHERS, ROUNDS, SEVERAL, Listener
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.requests import VmRequest
+from duenotice.metadata_api.requests import ParsedRequest
 from duenotice.metadata_api.server import MetadataServer
 from duenotice.metadata_api.sessions import Bucket
 from tests.programs import skip_unless_ci
@@ -58,8 +58,8 @@ def run(request: pytest.FixtureRequest) -> Run:
 class Stage:
     """A server that knows the polls of the VM `solo`, and clients that play this VM."""
 
-    def __init__(self, server: MetadataServer, address: tuple[str, int], door: Door, engine: Engine) -> None:
-        self.server, self.address, self.door, self._engine = server, address, door, engine
+    def __init__(self, server: MetadataServer, address: tuple[str, int], door: ServerContext, engine: Engine) -> None:
+        self.server, self.address, self.context, self._engine = server, address, door, engine
         self.buffer = 65536
         self.problems: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: self.problems.append(context))
@@ -126,12 +126,12 @@ async def stage(
     events: int = 0,
 ) -> AsyncIterator[Stage]:
     engine = await started_engine(MemoryJournal(), ManualClock())
-    doors: list[Door] = []
+    doors: list[ServerContext] = []
     guard = guard or Guard(lambda: True, Curtain())
 
-    def prepare(door: Door) -> None:
-        doors.append(door)
-        guard.stand_before(door)
+    def prepare(context: ServerContext) -> None:
+        doors.append(context)
+        guard.stand_before(context)
 
     server = MetadataServer(engine.submit, engine.publisher, engine.clock, options, prepare=prepare)
     listening = listening or socket.create_server(("127.0.0.1", 0))
@@ -194,10 +194,10 @@ def tcp_info(client: socket.socket) -> TcpInfo:
     return TcpInfo(*struct.unpack("24xI112xI", info))
 
 
-class Meanwhile(dict[bytes, VmRequest]):
+class Meanwhile(dict[bytes, ParsedRequest]):
     """What requests mean; while that is looked up, the client does something."""
 
-    def __init__(self, known: dict[bytes, VmRequest], does: Callable[[], object]) -> None:
+    def __init__(self, known: dict[bytes, ParsedRequest], does: Callable[[], object]) -> None:
         super().__init__(known)
         self._does = does
 
@@ -212,7 +212,7 @@ def test_a_client_that_goes_on_sending_still_gets_its_last_answer(run: Run) -> N
     async def main() -> None:
         async with stage() as world:
             with world.client(LAST_POLL) as client:
-                world.listener._known = Meanwhile(world.door.known, lambda: client.sendall(POLL))
+                world.listener._known = Meanwhile(world.context.known, lambda: client.sendall(POLL))
                 world.look()
                 assert status(client.recv(65536)) == 200
 
@@ -225,7 +225,7 @@ def test_the_first_poll_of_its_kind_leaves_its_connection_at_rest_too(run: Run) 
             with world.client(request("GET", PATH, "X: y")) as client:
                 world.look()
                 assert status(client.recv(65536)) == 200
-                assert [guest.reader for guest in world.door.crowd.everybody] == [None]
+                assert [guest.reader for guest in world.context.limits.connections] == [None]
             assert status(await world.ask(request("GET", PATH, "X: z", "Connection: close"))) == 200
 
     run(main())
@@ -258,7 +258,7 @@ def test_the_first_clients_of_a_turn_do_not_wait_for_the_last(run: Run) -> None:
                 now = (tcp_info(client).packets_in for client in clients)
                 waiting.append(sum(after == before for before, after in zip(without, now, strict=True)))
 
-            world.listener._known = Meanwhile(world.door.known, answered)
+            world.listener._known = Meanwhile(world.context.known, answered)
             world.look()
             assert waiting == [ENDED_AT_ONCE + 1] * ENDED_AT_ONCE + [1]
             assert {status(everything(client)) for client in clients} == {200}
@@ -275,12 +275,12 @@ def test_polls_on_a_connection_that_stays_open_leave_it_at_rest(run: Run) -> Non
             for _ in range(3):
                 world.look()
                 assert status(client.recv(65536)) == 200
-                assert [guest.reader for guest in world.door.crowd.everybody] == [None]
+                assert [guest.reader for guest in world.context.limits.connections] == [None]
                 client.sendall(POLL)
             world.look()
             client.close()
             world.look()
-            assert (world.server.connections, world.door.crowd.by_address, any(world.listener._connections)) == (
+            assert (world.server.connections, world.context.limits.by_address, any(world.listener._connections)) == (
                 0,
                 {},
                 False,
@@ -350,7 +350,7 @@ def test_a_new_document_leaves_its_connection_at_rest(run: Run) -> None:
                 client.sendall(POLL)
                 world.look()
                 assert b'"EventId"' in client.recv(65536)
-                assert [guest.reader for guest in world.door.crowd.everybody] == [None]
+                assert [guest.reader for guest in world.context.limits.connections] == [None]
 
     run(main())
 
@@ -360,11 +360,11 @@ def test_a_vm_that_has_not_asked_since_the_start_leaves_its_connection_at_rest(r
 
     async def main() -> None:
         async with stage() as world:
-            world.door.callers.lanes.clear()
+            world.context.sessions.by_address.clear()
             with world.client(POLL) as client:
                 world.look()
                 assert NOTHING in client.recv(65536)
-                assert [guest.reader for guest in world.door.crowd.everybody] == [None]
+                assert [guest.reader for guest in world.context.limits.connections] == [None]
 
     run(main())
 
@@ -384,7 +384,7 @@ def test_polls_of_any_length_leave_their_connection_at_rest(run: Run, length: in
                     client.sendall(long)
                     world.look()
                     assert status(client.recv(65536)) == 200
-                assert [guest.reader for guest in world.door.crowd.everybody] == [None]
+                assert [guest.reader for guest in world.context.limits.connections] == [None]
 
     run(main())
 
@@ -499,7 +499,7 @@ def test_an_answer_that_does_not_fit_into_the_kernel_is_sent_to_its_end(run: Run
             world.buffer = SMALL_BUFFER
             client = world.client(LAST_POLL)
             world.look()
-            (reader,) = world.door.crowd.everybody
+            (reader,) = world.context.limits.connections
             assert reader.unsent
             head, _, body = (await rest(client)).partition(b"\r\n\r\n")
             assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head
@@ -517,8 +517,8 @@ def test_a_slow_reader_of_a_long_answer_has_as_much_time_as_an_idle_one(run: Run
             world.buffer = SMALL_BUFFER
             with world.client(POLL):
                 world.look()
-                (reader,) = world.door.crowd.everybody
-                assert reader.deadline > world.door.pulse.request_until
+                (reader,) = world.context.limits.connections
+                assert reader.deadline > world.context.time.request_until
 
     run(main())
 
@@ -526,7 +526,7 @@ def test_a_slow_reader_of_a_long_answer_has_as_much_time_as_an_idle_one(run: Run
 def test_a_poll_beyond_the_rate_is_refused(run: Run) -> None:
     async def main() -> None:
         async with stage(MetadataOptions(throttle=5)) as world:
-            world.door.callers.lanes.clear()
+            world.context.sessions.by_address.clear()
             statuses = [status(await world.ask(LAST_POLL)) for _ in range(6)]
             assert statuses == [200] * 5 + [429]
 
@@ -540,11 +540,11 @@ def test_who_asks_too_often_is_refused_as_cheaply_as_others_are_answered(run: Ru
         async with stage(MetadataOptions(throttle=5)) as world:
             with world.client(POLL) as staying:
                 closing = world.client(LAST_POLL)
-                while world.door.callers.lanes[SOLO].polls.take(world.door.pulse.now):
+                while world.context.sessions.by_address[SOLO].polls.take(world.context.time.now):
                     pass
                 world.look()
                 assert (status(staying.recv(65536)), status(everything(closing))) == (429, 429)
-                assert [guest.reader for guest in world.door.crowd.everybody] == [None]
+                assert [guest.reader for guest in world.context.limits.connections] == [None]
 
     run(main())
 
@@ -559,19 +559,19 @@ def test_connections_that_flood_us_are_closed_in_the_turn_that_takes_them(run: R
                 refused = world.client(POLL)
                 world.look()
                 assert status(everything(refused)) == 429
-                use_up(world.door.callers.lanes[SOLO].refusals, world)
+                use_up(world.context.sessions.by_address[SOLO].refusals, world)
                 flooding = world.client(POLL)
                 world.look()
                 with pytest.raises(ConnectionResetError):
                     everything(flooding)
-                assert [guest.reader for guest in world.door.crowd.everybody] == [None]
+                assert [guest.reader for guest in world.context.limits.connections] == [None]
 
     run(main())
 
 
 def use_up(bucket: Bucket, world: Stage) -> None:
     """Take all its tokens, and go on as if it were still the same moment."""
-    while bucket.take(world.door.pulse.now):
+    while bucket.take(world.context.time.now):
         pass
 
 
@@ -590,14 +590,14 @@ def test_who_asks_too_often_is_refused_before_anything_is_read_of_the_request(ru
 
     async def main() -> None:
         async with stage(MetadataOptions(throttle=5)) as world:
-            lane, known = world.door.callers.lanes[SOLO], dict(world.door.known)
-            use_up(lane.polls, world)
-            use_up(lane.approvals, world)
+            session, known = world.context.sessions.by_address[SOLO], dict(world.context.known)
+            use_up(session.polls, world)
+            use_up(session.approvals, world)
             client = world.client(raw)
             world.look()
             answer = everything(client)
             assert (status(answer), b"\r\nConnection: close\r\n" in answer) == (429, True)
-            assert world.door.known == known
+            assert world.context.known == known
 
     run(main())
 
@@ -623,13 +623,13 @@ def test_the_place_of_a_refused_connection_is_taken_for_a_while(run: Run) -> Non
     async def main() -> None:
         options = MetadataOptions(throttle=5, max_connections_per_address=4, linger_seconds=0.2)
         async with stage(options) as world:
-            lane = world.door.callers.lanes[SOLO]
-            use_up(lane.polls, world)
+            session = world.context.sessions.by_address[SOLO]
+            use_up(session.polls, world)
             clients = [world.client(OTHER_REQUESTS["a long one"]) for _ in range(4)]
             world.look()
             assert {status(client.recv(65536)) for client in clients[:3]} == {429}
             assert status(everything(clients[3])) == 429
-            use_up(lane.refusals, world)
+            use_up(session.refusals, world)
             noisy = world.client(OTHER_REQUESTS["a long one"])
             world.look()
             assert everything(noisy) == b""
@@ -648,14 +648,14 @@ def test_a_connection_that_is_refused_again_and_again_is_closed(run: Run) -> Non
 
     async def main() -> None:
         async with stage(MetadataOptions(throttle=5)) as world:
-            lane = world.door.callers.lanes[SOLO]
+            session = world.context.sessions.by_address[SOLO]
             with world.client(POLL) as client:
                 world.look()
-                use_up(lane.polls, world)
+                use_up(session.polls, world)
                 seen = []
                 for wears_out in (False, True):
                     if wears_out:
-                        use_up(lane.refusals, world)
+                        use_up(session.refusals, world)
                     client.recv(65536)
                     client.sendall(POLL)
                     world.look()
@@ -706,7 +706,7 @@ def test_a_node_of_many_that_may_not_answer_refuses_and_a_hidden_scope_has_to_wa
             curtain.hide(Touched({"vm/solo"}, set(), set()))
             client = world.client(LAST_POLL)
             world.look()
-            await until(lambda: bool(world.door.tasks))
+            await until(lambda: bool(world.context.tasks))
             curtain.lift()
             assert status(await rest(client)) == 200
 
