@@ -8,7 +8,7 @@ from duenotice.bootstrap.host_watch import OVER
 from duenotice.domain.apply import APPLIERS
 from duenotice.domain.records import QUIET, TOUCHES, Change, Transition
 from duenotice.domain.rules.decide import RULES
-from duenotice.impact.dispatcher import HEEDS
+from duenotice.impact.dispatcher import ACTIONS
 from duenotice.push.changes import TOLD
 from tools.references.words import cell, code, head, table
 
@@ -25,7 +25,7 @@ row says what a record means and what happens to it, from left to right:
 4. **looked at again**: whose documents are derived again (`TOUCHES` in `domain/records.py`): those of its own scope, of
    VMs that it names, of scopes of groups that are gone, or all. If VMs would read the same as before, the incarnation
    stays (S4).
-5. **heeded by**: who does something about it (`Engine.on_commit`). Metrics count every record, and the audit trail
+5. **acted on by**: who does something about it (`Engine.on_commit`). Metrics count every record, and the audit trail
    reads every one from the journal. `engine/event_traces.py` keeps the moments of events. Other nodes and followers
    read all records that concern a VM of theirs; a connection of a follower ends with its token.
 """
@@ -33,7 +33,7 @@ row says what a record means and what happens to it, from left to right:
 
 _LISTENERS: dict[str, Collection[type]] = {
     "log, feed": [change for change in get_args(Transition) if change not in QUIET],
-    "impact": HEEDS,
+    "impact": ACTIONS,
     "push": TOLD,
     "host watch": OVER,
 }
@@ -66,7 +66,7 @@ def page() -> str:
         (
             head("Records and commands", "the tables of `domain/`") + INTRO,
             "## Records\n",
-            table(("record", "what it means", "given by", "applied by", "looked at again", "heeded by"), rows),
+            table(("record", "what it means", "given by", "applied by", "looked at again", "acted on by"), rows),
             "## Commands\n",
             table(("command", "rule", "records that it may give"), commands),
         )

@@ -80,8 +80,8 @@ class Dispatcher:
 
     def _look(self, records: Sequence[t.Record]) -> None:
         for record in records:
-            if (heed := HEEDS.get(type(record.transition))) is not None:
-                heed(self, record.transition)
+            if (act := ACTIONS.get(type(record.transition))) is not None:
+                act(self, record.transition)
         self._fill()
 
     def _look_at_all(self) -> None:
@@ -229,7 +229,7 @@ def _command(event_id: str, attempt: int, outcome: AttemptOutcome) -> Command:
             return ReportImpact(event_id, outcome.reason, took=took)
 
 
-HEEDS: dict[type[t.Change], Callable[[Dispatcher, Any], None]] = {
+ACTIONS: dict[type[t.Change], Callable[[Dispatcher, Any], None]] = {
     t.EventRaised: lambda dispatcher, change: dispatcher._take(change.event),
     t.EventStarted: lambda dispatcher, change: dispatcher._take(change.event),
     t.ImpactAccepted: lambda dispatcher, change: dispatcher._settle(change.event_id),
