@@ -124,7 +124,7 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
             (Publisher, "_touched_pages", _in_order),
             (process, "EVERY", HEARTBEAT),
             (long_polls, "BEAT_SECONDS", BEAT),
-            (cluster, "alarm", lambda: None),
+            (cluster, "lease_timer", lambda: None),
             (way_to_leader, "fetch", between_nodes),
         ):
             inside.enter_context(patch.object(target, name, value))

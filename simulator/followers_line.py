@@ -257,7 +257,7 @@ def followers_border(worker: Any) -> Iterator[None]:
             (following, "threading", SimpleNamespace(Thread=_Pump)),
             (following, "boot_nanos", _nanos),
             (follower, "NodeLine", WorldLine),
-            (follower, "alarm", lambda: None),
+            (follower, "lease_timer", lambda: None),
             (follower, "MetadataServer", SimulatedServer),
             (follower, "_token", lambda text: text),
         ):
