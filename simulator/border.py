@@ -25,7 +25,7 @@ from duenotice.bootstrap import cluster, process
 from duenotice.domain.apply import Touched
 from duenotice.engine import engine, seat
 from duenotice.engine.publisher import Publisher, ScopePage
-from duenotice.metadata_api import held_polls
+from duenotice.metadata_api import long_polls
 from duenotice.operator_api import way_to_leader
 from simulator.agents_border import agents_border
 from simulator.drivers_border import drivers_border
@@ -123,8 +123,8 @@ def world_of(seed: object) -> Iterator[VirtualLoop]:
             (seat, "WorkerThread", NamedWorker),
             (Publisher, "_touched_pages", _in_order),
             (process, "EVERY", HEARTBEAT),
-            (held_polls, "BEAT_SECONDS", BEAT),
-            (cluster, "alarm", lambda: None),
+            (long_polls, "BEAT_SECONDS", BEAT),
+            (cluster, "lease_timer", lambda: None),
             (way_to_leader, "fetch", between_nodes),
         ):
             inside.enter_context(patch.object(target, name, value))

@@ -16,7 +16,7 @@ from duenotice.http.transport import Connection
 from simulator.loop import OWNER, Handle
 from simulator.machine import MACHINE, Process
 from simulator.network import Network, OperatorCall, asgi_scope
-from simulator.node import SimulatedDoor
+from simulator.node import SimulatedServer
 
 
 def _process() -> Process:
@@ -257,8 +257,8 @@ def followers_border(worker: Any) -> Iterator[None]:
             (following, "threading", SimpleNamespace(Thread=_Pump)),
             (following, "boot_nanos", _nanos),
             (follower, "NodeLine", WorldLine),
-            (follower, "alarm", lambda: None),
-            (follower, "MetadataServer", SimulatedDoor),
+            (follower, "lease_timer", lambda: None),
+            (follower, "MetadataServer", SimulatedServer),
             (follower, "_token", lambda text: text),
         ):
             inside.enter_context(patch.object(target, name, value))

@@ -5,6 +5,7 @@ as bytes, or raises what a socket would: ConnectionError, or TimeoutError when n
 """
 
 import asyncio
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from contextvars import Context
@@ -16,9 +17,10 @@ from duenotice.client.operator.in_process import App
 from duenotice.clock import monotonic
 from duenotice.errors import Unavailable
 from duenotice.http.fetch import HttpAnswer, NothingSent
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.protocol import Connection
-from duenotice.metadata_api.pulse import Pulse
+from duenotice.metadata_api.context import ServerContext
+from duenotice.metadata_api.listener import Listener
+from duenotice.metadata_api.responses import CachedTime
+from duenotice.metadata_api.sockets import LOST, READABLE, Sockets
 from simulator.faults import Faults
 from simulator.loop import OWNER, VirtualLoop
 from simulator.machine import Process
@@ -26,7 +28,7 @@ from simulator.machine import Process
 LEAST_DELAY, MOST_DELAY = 0.0002, 0.003
 """Seconds that a message takes on a good day."""
 STALE = 0.5
-"""A door's pulse is renewed with the first request that comes so many seconds after it; really it is every 0.1 s."""
+"""A port takes the time with the first request that comes so many seconds later; a real one does it every 0.1 s."""
 PATIENCE = 5.0
 """Seconds that a client waits, unless it says otherwise."""
 CONDITIONS = (
@@ -52,7 +54,7 @@ class Network:
         """Told of each answer that arrived: address, node, request, answer."""
         self._seed = seed
         self._dice: dict[str, Random] = {}
-        self._doors: dict[str, tuple[Process, Door]] = {}
+        self._doors: dict[str, tuple[Process, Wires]] = {}
         self._apps: dict[str, tuple[Process, App]] = {}
         self.on_written: Callable[[Process, str, bytes, bytes], None] = lambda *_: None
         """Told of each answer when its node has written it: process, address, request, answer."""
@@ -63,9 +65,9 @@ class Network:
         self._wires: dict[tuple[str, str], Wire] = {}
         self._calls: dict[OperatorCall, None] = {}
 
-    def open(self, node: str, process: Process, door: Door) -> None:
+    def open(self, node: str, process: Process, context: ServerContext) -> None:
         """The door of a node takes connections from now on, until its process dies or the door is closed."""
-        self._doors[node] = process, door
+        self._doors[node] = process, Wires(context)
         process.network = self
         process.on_death.append(lambda: self.close(node, process))
 
@@ -130,15 +132,15 @@ class Network:
     def wire_to(self, address: str, node: str) -> "Wire":
         """The open connection of an address to a node, or a new one."""
         wire = self._wires.get((address, node))
-        if wire is None or wire.is_closed or wire.waiting is not None:
+        if wire is None or wire.is_closed or wire.long_polls is not None:
             wire = self.new_wire(address, node)
             self._wires[address, node] = wire
         return wire
 
     def new_wire(self, address: str, node: str) -> "Wire":
         """A new connection."""
-        process, door = self._doors[node]
-        return Wire(process, door, address, self.on_written, self.on_rest)
+        process, wires = self._doors[node]
+        return Wire(process, wires, address, self.on_written, self.on_rest)
 
     async def call(
         self,
@@ -335,50 +337,131 @@ def asgi_scope(method: str, target: str, headers: Mapping[str, str], body: bytes
     }
 
 
-def renew(pulse: Pulse) -> None:
+def renew(time: CachedTime) -> None:
     """Take the time, unless that was done a moment ago."""
-    if pulse.now + STALE < monotonic():
-        pulse.beat()
+    if time.now + STALE < monotonic():
+        time.beat()
 
 
-class Wire(asyncio.Transport):
+class Wires(Sockets):
+    """The accepted sockets of one door, and what tells it of them: both are wires of the world, by number."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._by_number: dict[int, Wire] = {}
+        self.read, self.write = self._read, self._write
+        self.listener = Listener(context, self, poller=self)
+
+    def add(self, wire: "Wire") -> int:
+        """A new connection; it gets the lowest free number, as the kernel does it."""
+        number = next(number for number in itertools.count() if number not in self._by_number)
+        self._by_number[number] = wire
+        return number
+
+    def receive(self, fd: int, size: int) -> bytes | None:
+        """What a new connection brought."""
+        return self._by_number[fd].taken(size) or None
+
+    def send(self, fd: int, data: bytes, last: bool) -> int:
+        """The client reads all at once."""
+        return self._write(fd, data)
+
+    def _read(self, fd: int, size: int) -> bytes:
+        wire = self._by_number[fd]
+        if wire.is_closed:
+            raise ConnectionResetError
+        if not (data := wire.taken(size)):
+            raise BlockingIOError
+        return data
+
+    def _write(self, fd: int, data: Any) -> int:
+        self._by_number[fd].write(bytes(data))
+        return len(data)
+
+    def keep(self, fd: int) -> None:
+        """Nothing blocks."""
+
+    def shut(self, fd: int) -> None:
+        """The node says no more; the client closes."""
+        self._by_number[fd].end()
+
+    def close(self, fd: int) -> None:
+        """The node closes."""
+        self._by_number.pop(fd).end()
+
+    def register(self, fd: int, eventmask: int = 0, /) -> None:
+        """It is told when something comes."""
+        self.modify(fd, eventmask)
+
+    def modify(self, fd: int, eventmask: int, /) -> None:
+        """What is there already is told."""
+        wire = self._by_number[fd]
+        if eventmask & READABLE and wire.has_more:
+            wire.process.soon(wire.tell, READABLE)
+
+    def unregister(self, fd: int, /) -> None:
+        """It is not told any more, but that it was lost."""
+
+    def hear(self, fd: int, wire: "Wire", what: int) -> None:
+        """Something has come, or the connection is lost."""
+        if self._by_number.get(fd) is wire:
+            self.listener.hear([(fd, what)])
+
+
+class Wire:
     """A connection as the node's side sees it; the other side waits for one answer at a time."""
 
     def __init__(
         self,
         process: Process,
-        door: Door,
+        wires: Wires,
         address: str,
         written: Callable[[Process, str, bytes, bytes], None],
         rest: Callable[[Process, str, bytes], None],
     ) -> None:
-        super().__init__()
         self._written, self._rest, self._asked = written, rest, b""
-        self._is_connected = False
         self.process, self.is_closed = process, False
-        self.waiting: Callable[[bytes], None] | None = None
-        self._address = address
+        self.long_polls: Callable[[bytes], None] | None = None
+        self._wires, self._address = wires, address
+        self._number = -1
+        self._sent = b""
+        """What the node has not read yet."""
         self._came, self._told = b"", 0
         """What came for the last request, and how many bytes of it somebody was told of."""
         self._failed: Callable[[Exception], None] = lambda _: None
-        self.connection = Connection(door)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the node has something to read."""
+        return bool(self._sent)
 
     def send(self, data: bytes, came: Callable[[bytes], None], failed: Callable[[Exception], None]) -> None:
         """Send a request from outside; when the node has written a whole answer, `came` is told."""
         self._tell_rest()
-        self.waiting, self._failed, self._came, self._told, self._asked = came, failed, b"", 0, data
+        self.long_polls, self._failed, self._came, self._told, self._asked = came, failed, b"", 0, data
         self.process.soon(self._receive, data)
 
     def _receive(self, data: bytes) -> None:
-        connection = self.connection
-        renew(connection.door.pulse)
-        if not self._is_connected:
-            self._is_connected = True
-            connection.connection_made(self)
+        listener = self._wires.listener
+        renew(listener.context.time)
         if self.is_closed:
             self.broken()
             return
-        connection.data_received(data)
+        self._sent += data
+        if self._number < 0:
+            self._number = self._wires.add(self)
+            listener.begin(self._number, self._address)
+            listener.end_all()
+        else:
+            self.tell(READABLE)
+
+    def tell(self, what: int) -> None:
+        """The node hears of it."""
+        self._wires.hear(self._number, self, what)
+
+    def taken(self, size: int) -> bytes:
+        """The node reads."""
+        data, self._sent = self._sent[:size], self._sent[size:]
+        return data
 
     def hang_up(self) -> None:
         """The client closes the connection."""
@@ -388,7 +471,7 @@ class Wire(asyncio.Transport):
         """The node is gone, or has closed the connection; what came of an answer is all there is."""
         self.is_closed = True
         self._tell_rest()
-        waiting, self.waiting = self.waiting, None
+        waiting, self.long_polls = self.long_polls, None
         if waiting is not None and self._came:
             waiting(self._came)
         elif waiting is not None:
@@ -396,27 +479,16 @@ class Wire(asyncio.Transport):
 
     # --- what the node does with it ---
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes) -> None:
         """Bytes for the client."""
         self._came += data
-        if self.waiting is not None and is_whole(self._came):
-            waiting, self.waiting, self._told = self.waiting, None, len(self._came)
+        if self.long_polls is not None and is_whole(self._came):
+            waiting, self.long_polls, self._told = self.long_polls, None, len(self._came)
             self._written(self.process, self._address, self._asked, self._came)
             waiting(self._came)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """The node closes."""
-        self._end()
-
-    def abort(self) -> None:
-        """The node closes at once."""
-        self._end()
-
-    def write_eof(self) -> None:
-        """The node says no more; the client closes."""
-        self._end()
-
-    def _end(self) -> None:
         if not self.is_closed:
             self.broken()
             self.process.soon(self._lost)
@@ -429,38 +501,7 @@ class Wire(asyncio.Transport):
     def _lost(self) -> None:
         self.is_closed = True
         self._tell_rest()
-        if self._is_connected:
-            self._is_connected = False
-            self.connection.connection_lost(None)
-
-    def is_closing(self) -> bool:
-        """Whether it is over."""
-        return self.is_closed
-
-    def can_write_eof(self) -> bool:
-        """As sockets can."""
-        return True
-
-    def pause_reading(self) -> None:
-        """There is one request at a time."""
-
-    def resume_reading(self) -> None:
-        """See above."""
-
-    def get_write_buffer_size(self) -> int:
-        """The client reads all at once."""
-        return 0
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """The address of the client, or something that is no socket."""
-        return (self._address, 40_000) if name == "peername" else _NoSocket() if name == "socket" else default
-
-
-class _NoSocket:
-    """What came with the connection cannot be read from it; it comes a moment later."""
-
-    def fileno(self) -> int:
-        raise OSError("this is no socket")
+        self.tell(LOST)
 
 
 def is_whole(data: bytes) -> bool:

@@ -14,14 +14,14 @@ from duenotice.bootstrap.node import Service
 from duenotice.engine.ports import Journal
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError
-from duenotice.metadata_api import held_polls
+from duenotice.metadata_api import long_polls
 from duenotice.metadata_api.answers import Submit
-from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.held_polls import HeldPolls, Wake
+from duenotice.metadata_api.context import ServerContext
+from duenotice.metadata_api.long_polls import LongPolls, Wake
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Poll, VmRequest
+from duenotice.metadata_api.requests import ParsedRequest, Poll
 from duenotice.metadata_api.server import MetadataServer
+from duenotice.metadata_api.sessions import VmSession
 from duenotice.operator_api.app import OperatorApi
 from duenotice.settings import ServeSettings
 from simulator.loop import Killed
@@ -32,25 +32,27 @@ SWEEP_SECONDS = 20.0
 """Seconds between looks for connections that are overdue; a real door does it once a second."""
 
 
-class TimedPolls(HeldPolls):
+class TimedPolls(LongPolls):
     """Polls that are held without a beat: there is a timer for each beat at which the time of one is up."""
 
-    __slots__ = ("_loop", "_pulse")
+    __slots__ = ("_loop", "_time")
 
-    def __init__(self, door: Door, publisher: Publisher) -> None:
-        super().__init__(publisher, door.loop.call_soon)
-        self._loop, self._pulse = door.loop, door.pulse
+    def __init__(self, context: ServerContext, publisher: Publisher) -> None:
+        super().__init__(publisher, context.loop.call_soon)
+        self._loop, self._time = context.loop, context.time
 
-    def hold(self, who: object, ask: VmRequest, poll: Poll, lane: Lane, wake: Wake, caller: str = "") -> None:
+    def hold(
+        self, who: object, request: ParsedRequest, poll: Poll, session: VmSession, wake: Wake, caller: str = ""
+    ) -> None:
         """The same; the time is taken when it is woken."""
-        self._beats = int(self._loop.time() / held_polls.BEAT_SECONDS)
+        self._beats = int(self._loop.time() / long_polls.BEAT_SECONDS)
         known = set(self._by_beat)
-        super().hold(who, ask, poll, lane, lambda: self._wake(wake), caller)
+        super().hold(who, request, poll, session, lambda: self._wake(wake), caller)
         for beat in self._by_beat.keys() - known:
-            self._loop.call_at(beat * held_polls.BEAT_SECONDS, self._beat_is_there, beat)
+            self._loop.call_at(beat * long_polls.BEAT_SECONDS, self._beat_is_there, beat)
 
     def _wake(self, wake: Wake) -> None:
-        renew(self._pulse)
+        renew(self._time)
         wake()
 
     def _beat_is_there(self, beat: int) -> None:
@@ -58,27 +60,27 @@ class TimedPolls(HeldPolls):
         self.beat()
 
 
-class SimulatedDoor(MetadataServer):
+class SimulatedServer(MetadataServer):
     """The VM's door without a socket. It does not beat: the time is taken when something happens."""
 
     def __init__(self, submit: Submit, publisher: Publisher, *more: Any, **others: Any) -> None:
         super().__init__(submit, publisher, *more, **others)
-        self._door.waiting = TimedPolls(self._door, publisher)
+        self._context.long_polls = TimedPolls(self._context, publisher)
 
     def open_to(self, network: Network, node: str, process: Process) -> None:
         """Take connections."""
-        network.open(node, process, self._door)
+        network.open(node, process, self._context)
         self._sweep()
 
     def _sweep(self) -> None:
-        self._timer = self._door.loop.call_later(SWEEP_SECONDS, self._sweep)
-        self._door.pulse.beat()
-        self._door.sweep()
+        self._timer = self._context.loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._context.time.beat()
+        self._context.sweep()
 
     @property
     def held(self) -> int:
         """How many polls wait."""
-        return len(self._door.waiting.held)
+        return len(self._context.long_polls.held)
 
 
 class _NoConsole:
@@ -109,7 +111,7 @@ class SimulatedService(Service):
         await self._set_up()
 
     async def _open_doors(self) -> None:
-        door = SimulatedDoor(
+        door = SimulatedServer(
             self.engine.submit, self.publisher, self.engine.clock, self._options, prepare=cluster.guard_of(self.engine)
         )
         self.metadata = door

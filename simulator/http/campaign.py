@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from duenotice.metadata_api.memo import Memo
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.routes import Router
+from duenotice.metadata_api.requests import RequestCache, Router
 from simulator.http.differences import known
 from simulator.http.grammar import pieces, stream
 from simulator.http.opinions import Meaning, Ours, of_h11, of_httptools, ours
@@ -56,8 +55,8 @@ def _cut_otherwise(data: bytes, chance: Random, accepted: list[Ours]) -> Iterato
 
 def _memo(data: bytes, accepted: list[Ours], router: Router) -> Iterator[str]:
     """What is remembered of a request must be what the reader makes of it."""
-    learnt = Memo(router).learn(data)
-    if learnt is not None and [learnt] != [router.ask(one.head) for one in accepted]:
+    learnt = RequestCache(router).add(data)
+    if learnt is not None and [learnt] != [router.parse(one.head) for one in accepted]:
         yield f"The memo takes {data!r} for {learnt}"
 
 

@@ -8,8 +8,7 @@ import h11
 import httptools
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.request_head import RequestHead
-from duenotice.metadata_api.request_reader import Received, RequestReader
+from duenotice.metadata_api.http1 import Received, RequestHead, RequestReader
 
 LARGEST_HEAD = 64 * 1024
 """More than we take, so that size is never a reason to differ."""

@@ -23,9 +23,9 @@ from duenotice.engine.engine import Engine, load
 from duenotice.engine.publisher import Publisher
 from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.metadata_api.answers import Hold
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.questions import Poll, VmRequest
+from duenotice.metadata_api.requests import ParsedRequest, Poll
 from duenotice.metadata_api.responses import Answer, not_modified, shown
 from duenotice.store.memory import MemoryJournal
 from duenotice.wire.api_versions import API_VERSIONS
@@ -77,18 +77,18 @@ class Node:
         self.journal, self.clock = Disk(), ManualClock(BEGIN)
         self.publisher = Publisher(asyncio.get_running_loop().call_soon)
         self.engine = Engine(self.journal, self.clock, policy, load(self.journal), self.publisher)
-        self.door = Door(self.engine.submit, self.publisher, self.clock, OPTIONS, asyncio.sleep)
+        self.context = ServerContext(self.engine.submit, self.publisher, self.clock, OPTIONS, asyncio.sleep)
         self.told: list[tuple[str, Answer]] = []
         self._holds = 0
 
     async def ask(self, address: str) -> None:
         """Poll, and hold the poll if there is nothing new."""
-        lane = self.door.callers.find(address)
+        lane = self.context.sessions.find(address)
         if lane is None:
             return
         known = str(self.publisher.open_page(lane.scope).document.incarnation)
         poll = Poll(NEWEST, frozenset({known}), wait=60.0)
-        outcome = self.door.answers.answer(address, poll, b"")
+        outcome = self.context.answers.answer(address, poll, b"")
         if asyncio.iscoroutine(outcome):
             outcome = await outcome
         if isinstance(outcome, Hold):
@@ -99,10 +99,10 @@ class Node:
         self._holds += 1
 
         def wake() -> None:
-            if self.door.waiting.let_go(who) is not None:
-                self.told.append((address, self.door.answers.again(address, hold.poll)))
+            if self.context.long_polls.let_go(who) is not None:
+                self.told.append((address, self.context.answers.final_answer(address, hold.poll)))
 
-        self.door.waiting.hold(who, VmRequest(hold.poll), hold.poll, hold.lane, wake)
+        self.context.long_polls.hold(who, ParsedRequest(hold.poll), hold.poll, hold.session, wake)
 
 
 def compare(node: Node) -> None:
@@ -137,7 +137,7 @@ def _compare_pages(node: Node, fresh: Publisher) -> None:
 
 
 def _compare_lanes(node: Node, truth: State) -> None:
-    for address, lane in node.door.callers.lanes.items():
+    for address, lane in node.context.sessions.by_address.items():
         assert lane.vm == truth.fleet.vms[lane.vm.name]
         assert (address, lane.scope) == (lane.vm.address, scope_of(lane.vm))
         if lane.page.enabled:  # then it is sent without another look
@@ -147,7 +147,7 @@ def _compare_lanes(node: Node, truth: State) -> None:
 def _compare_waiters(node: Node, fresh: Publisher) -> None:
     """Who is still held has seen the newest; nobody else is waited for, and no page of a scope that is gone stays."""
     watched: dict[str, set[object]] = {}
-    for who, held in node.door.waiting.held.items():
+    for who, held in node.context.long_polls.held.items():
         vm = fresh.state.fleet.vms[held.vm]
         assert scope_of(vm) == held.page.scope
         assert held.poll.has(fresh.open_page_of(vm).document.incarnation)

@@ -12,7 +12,7 @@ import uvloop
 from duenotice.clock import MICROS, ManualClock
 from duenotice.domain.commands import ApplyFleet, Command, DisableScopes
 from duenotice.domain.fleet import Declaration
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.store.memory import MemoryJournal
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, ask, request
 from tests.protocol.wire import converse
@@ -102,7 +102,7 @@ def test_a_request_is_noted_at_the_time_of_a_clock_that_was_just_moved(raw: byte
         assert ask(world).status == 200
         world.call(lambda: world.clock.advance(23 * 3600 * MICROS))
         ask(world, raw)
-        page = world.call(lambda: world.server._door.callers.lanes[SOLO].page)
+        page = world.call(lambda: world.server._context.sessions.by_address[SOLO].page)
         assert page.last_poll == world.clock.now().steady
 
 
@@ -164,7 +164,7 @@ def test_a_fault_of_ours_is_a_500_and_is_reported() -> None:
     async def main() -> list[bytes]:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
         engine = await started_engine(MemoryJournal(), ManualClock())
-        answers = await converse(Door(faulty, engine.publisher, engine.clock, GENEROUS, asyncio.sleep), [POLL])
+        answers = await converse(ServerContext(faulty, engine.publisher, engine.clock, GENEROUS, asyncio.sleep), [POLL])
         await engine.stop()
         return answers
 

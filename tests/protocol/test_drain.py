@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from duenotice.clock import ManualClock
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.store.memory import MemoryJournal
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, ask, request
 from tests.protocol.wire import converse
@@ -67,7 +67,7 @@ def test_who_takes_too_long_is_cut_off(world: World) -> None:
 def test_a_connection_that_slipped_in_is_told_that_its_answer_is_the_last() -> None:
     async def main() -> list[bytes]:
         engine = await started_engine(MemoryJournal(), ManualClock())
-        door = Door(engine.submit, engine.publisher, engine.clock, GENEROUS, asyncio.sleep)
+        door = ServerContext(engine.submit, engine.publisher, engine.clock, GENEROUS, asyncio.sleep)
         for _ in range(3):
             await converse(door, [POLL])
         await door.drain(1)

@@ -9,7 +9,7 @@ import time
 import uvloop
 
 from duenotice.clock import ManualClock
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.store.memory import MemoryJournal
 from tests.protocol.fuzz import inputs
 from tests.protocol.wire import converse
@@ -25,14 +25,14 @@ ANSWER = re.compile(rb"HTTP/1\.1 (?:100|200|304|400|404|405|413|417|431) ")
 def test_20_000_spoilt_requests_are_answered_or_closed() -> None:
     async def main() -> None:
         engine = await started_engine(MemoryJournal(), ManualClock())
-        door = Door(engine.submit, engine.publisher, engine.clock, GENEROUS, asyncio.sleep)
+        door = ServerContext(engine.submit, engine.publisher, engine.clock, GENEROUS, asyncio.sleep)
         for number, packets in enumerate(inputs(SEED, 20_000)):
             begin = time.process_time()
             answers = await converse(door, packets)
             told = f"DUENOTICE_SEED={SEED}, input {number}: {packets}"
             assert all(map(ANSWER.match, answers)), f"{told} got {answers}"
             assert time.process_time() - begin < 1, told
-        assert not (door.crowd.everybody or door.waiting.held or door.tasks)
+        assert not (door.limits.connections or door.long_polls.held or door.tasks)
         await engine.stop()
 
     log.info("DUENOTICE_SEED=%d", SEED)

@@ -17,7 +17,6 @@ from duenotice.domain.policy import Policy
 from duenotice.domain.records import Record
 from duenotice.domain.rules.decide import decide
 from duenotice.engine.writer import Ask
-from duenotice.metadata_api.protocol import Connection
 from tests.protocol.raw import NOTHING, PATH, POLL, Client, Reply, ask, request
 from tests.protocol.world import FLEET, GENEROUS, SOLO, STRANGER, WEB_0, World, running
 
@@ -107,8 +106,7 @@ def test_much_that_is_sent_behind_a_waiting_request_stays_outside(world: World) 
         with pytest.raises(TimeoutError):
             while True:
                 client.send(POLL * 1000)
-        (waiting,) = world.server._door.crowd.everybody
-        assert isinstance(waiting, Connection)
+        (waiting,) = world.server._context.limits.connections
         assert len(waiting.reader or b"") < 1_000_000
 
 
@@ -124,8 +122,8 @@ def test_a_waiting_client_that_goes_away_is_forgotten(world: World, seconds_to_l
     while world.server.connections:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert not world.server._door.waiting.held
-    assert not world.call(lambda: world.server._door.callers.lanes[SOLO].page.watchers)
+    assert not world.server._context.long_polls.held
+    assert not world.call(lambda: world.server._context.sessions.by_address[SOLO].page.watchers)
 
 
 def test_a_waiting_client_that_sends_no_more_is_answered_at_once(world: World) -> None:
@@ -192,7 +190,7 @@ def test_news_between_the_decision_to_hold_a_first_poll_and_the_hold_is_not_lost
         async def until_told(_: float) -> object:
             return await gate.wait()
 
-        world.call(lambda: setattr(world.server._door.answers, "_delay", until_told))
+        world.call(lambda: setattr(world.server._context.answers, "_delay", until_told))
         client.send(wait_for_news('"0"', "30s"))
         while not world.call(lambda: world.engine.state.enabled("vm/solo")):
             pass

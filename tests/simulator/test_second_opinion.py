@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.routes import Router
+from duenotice.metadata_api.requests import Router
 from simulator.http.campaign import Compared, campaign, compare
 from simulator.http.differences import DIFFERENCES, known
 from simulator.http.grammar import pieces, stream

@@ -10,8 +10,9 @@ from duenotice.bootstrap.acceptor import LONGEST_HELLO, MOST_OPEN, OPEN_SECONDS,
 from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, SIGNING_IN, SMALL, CallBounds
 from duenotice.console.app import Console
 from duenotice.console.session import Sessions
-from duenotice.metadata_api import limits, request_body, request_head, request_reader
+from duenotice.metadata_api import http1
 from duenotice.metadata_api.options import MetadataOptions
+from duenotice.metadata_api.sessions import UNKNOWN_CALLERS
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.tokens import asked_with
 from duenotice.system import SecretFile
@@ -66,10 +67,10 @@ def _vms() -> Iterable[tuple[str, str]]:
     options = MetadataOptions()
     yield "requests a second of one VM, and approvals", f"{options.throttle:g} each"
     yield "connections, and of one address", f"{options.max_connections:,}, {options.max_connections_per_address}"
-    yield "head of a request", f"{size(request_reader.MAX_HEAD)}, {request_head.MAX_PIECES} lines, parameters or commas"
-    yield "body of a request", size(request_body.MAX_BODY)
+    yield "head of a request", f"{size(http1.MAX_HEAD)}, {http1.MAX_PIECES} lines, parameters or commas"
+    yield "body of a request", size(http1.MAX_BODY)
     yield "time for a request", f"{options.request_seconds:g} s"
-    yield "requests a second of all unknown addresses", f"{limits.STRANGERS:g} times those of one VM"
+    yield "requests a second of all unknown addresses", f"{UNKNOWN_CALLERS:g} times those of one VM"
 
 
 def _ports() -> Iterable[tuple[str, str]]:

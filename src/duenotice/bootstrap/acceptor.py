@@ -25,8 +25,7 @@ import structlog
 
 from duenotice.clock import monotonic, processor_seconds
 from duenotice.engine.followers import MOST_FOLLOWERS
-from duenotice.metadata_api.caller import plain_address
-from duenotice.metadata_api.limits import network_of
+from duenotice.metadata_api.sessions import network_of, plain_address
 from duenotice.settings import host_port
 
 SHARE = 0.1

@@ -30,9 +30,9 @@ from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.writer import Ask
 from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.impact.dispatcher import ImpactClaims, NodeClaims, OnlyNode
-from duenotice.metadata_api.alarm import alarm
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.guard import Guard
+from duenotice.metadata_api.lease_timer import lease_timer
 from duenotice.operator_api.nodes import Nodes, pass_command
 from duenotice.operator_api.way_to_leader import LeaderNotTrusted, WayToLeader
 from duenotice.wire.spans import span
@@ -67,16 +67,16 @@ def url_of(settings: s.ServeSettings, listening: socket.socket | None) -> str:
     return f"{scheme}://{s.host_port((socket.gethostname() if host in _EVERYWHERE else host, port))}"
 
 
-def guard_of(engine: Engine) -> Callable[[Door], None]:
+def guard_of(engine: Engine) -> Callable[[ServerContext], None]:
     """What stands before the VM's door: nothing, if there are no other nodes (N05, N06)."""
     if not isinstance(engine, NodeEngine):
         return lambda _: None
     driver = engine.seat
     lease = seconds(driver.standing.terms.lease)
-    guard = Guard(engine.may_answer, engine.curtain, engine.tally, alarm(), lambda: lease)
+    guard = Guard(engine.may_answer, engine.curtain, engine.tally, lease_timer(), lambda: lease)
 
-    def prepare(door: Door) -> None:
-        guard.stand_before(door)
+    def prepare(context: ServerContext) -> None:
+        guard.stand_before(context)
         driver.on_right = lambda until: guard.right_changed(until * 1000)  # from the next beat on
 
     return prepare

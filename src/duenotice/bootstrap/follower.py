@@ -19,8 +19,8 @@ from duenotice.follower.following import Following
 from duenotice.follower.line import Node, NodeLine
 from duenotice.follower.passing import Passing
 from duenotice.http.fetch import parse_url
-from duenotice.metadata_api.alarm import alarm
 from duenotice.metadata_api.guard import Guard
+from duenotice.metadata_api.lease_timer import lease_timer
 from duenotice.metadata_api.server import MetadataServer
 
 _NODES_ONLY = (
@@ -82,7 +82,7 @@ class FollowerService:
         self._commands = PassedCommands(self.following)
         self._passing = Passing(self.following.lines, self.following.wellbeing)
         following = self.following
-        guard = Guard(following.may_answer, following.curtain, alarm=alarm(), lease=lambda: following.lease)
+        guard = Guard(following.may_answer, following.curtain, lease_timer=lease_timer(), lease=lambda: following.lease)
         options, submit = metadata_options(self.settings), self._commands.submit
         self._metadata = MetadataServer(submit, self.publisher, clock, options, prepare=guard.stand_before)
         self.following.on_right = guard.right_changed

@@ -20,8 +20,7 @@ from duenotice.bounds import LARGE_BYTES
 from duenotice.client.operator.errors import UnknownToken
 from duenotice.clock import monotonic
 from duenotice.domain.token import Role, Token
-from duenotice.metadata_api.caller import plain_address
-from duenotice.metadata_api.limits import Strangers, network_of
+from duenotice.metadata_api.sessions import UnknownCallers, network_of, plain_address
 from duenotice.operator_api.answers import problem
 
 CONNECTION = "duenotice.connection"
@@ -112,7 +111,7 @@ class Front:
 
     def __init__(self, programs: Side, people: Side, api_paths: Container[str]) -> None:
         self._programs, self._people, self._api_paths = programs, people, api_paths
-        self._asked = Strangers(REQUESTS, TOGETHER)
+        self._asked = UnknownCallers(REQUESTS, TOGETHER)
         self._probing, self._strangers = Places(PROBING), Places(STRANGERS)
         self._tokens, self._admins = Places(TOKENS), Places(ADMINS)
 

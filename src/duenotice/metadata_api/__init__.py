@@ -1,1 +1,1 @@
-"""The VM's door: Scheduled Events and instance metadata over plain HTTP. It has no rules of its own."""
+"""The VMs' port: Scheduled Events and instance metadata over plain HTTP. It has no rules of its own."""

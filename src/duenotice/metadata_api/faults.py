@@ -1,6 +1,6 @@
 """Wrong answers on purpose and for a while, to test clients (H06); the promises are still kept behind them.
 
-While there is no fault, nothing of this runs: the first fault replaces the answers of the door. A fault only changes
+While there is no fault, nothing of this runs: the first fault replaces the right answers. A fault only changes
 what is shown: an event that vanishes still goes on, and one whose notice seems short does not start earlier.
 """
 
@@ -16,11 +16,12 @@ from duenotice.clock import micros
 from duenotice.domain.state import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import Malformed
-from duenotice.metadata_api.answers import THROTTLED, Answering, Broken, Delay, Hold, Later, Outcome
-from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.questions import Poll, Question
+from duenotice.metadata_api.answers import THROTTLED, Delay, FaultyResponse, Hold, Later, Outcome, Responder
+from duenotice.metadata_api.connection import Connection
+from duenotice.metadata_api.context import ServerContext
+from duenotice.metadata_api.requests import Poll, Query
 from duenotice.metadata_api.responses import EMPTY_OK, Answer, error, json, shown
+from duenotice.metadata_api.sessions import VmSession
 
 PIECES = 10
 NEWEST_KNOWN = "2019-01-01"
@@ -36,77 +37,75 @@ class FaultyRequest(NamedTuple):
     """A request that gets a wrong answer; `right` is the correct one."""
 
     page: ScopePage
-    question: Question
-    right: Callable[[], Outcome | Later | Broken]
+    query: Query
+    right: Callable[[], Outcome | Later | FaultyResponse]
     delay: Delay
     seconds: float
     """How late an answer is, or how long it takes to arrive bit by bit."""
 
 
-Wrong = Callable[[FaultyRequest], Outcome | Later | Broken]
-Send = Callable[[asyncio.AbstractEventLoop, asyncio.Transport, bytes], None]
+Wrong = Callable[[FaultyRequest], Outcome | Later | FaultyResponse]
+Send = Callable[[asyncio.AbstractEventLoop, Connection, bytes], None]
 
 
-def _always(answer: Answer | Broken) -> Wrong:
-    def wrong(asked: FaultyRequest) -> Answer | Broken:
+def _always(answer: Answer | FaultyResponse) -> Wrong:
+    def wrong(asked: FaultyRequest) -> Answer | FaultyResponse:
         return answer
 
     return wrong
 
 
-def _abort(_: asyncio.AbstractEventLoop, transport: asyncio.Transport, __: bytes) -> None:
-    transport.abort()
+def _abort(_: asyncio.AbstractEventLoop, connection: Connection, __: bytes) -> None:
+    connection.drop()
 
 
-def _send_half(_: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes) -> None:
-    transport.write(data[: len(data) - len(data.partition(b"\r\n\r\n")[2]) // 2 - 1])
-    transport.close()
+def _send_half(_: asyncio.AbstractEventLoop, connection: Connection, data: bytes) -> None:
+    connection.write(data[: len(data) - len(data.partition(b"\r\n\r\n")[2]) // 2 - 1])
+    connection.close()
 
 
 def _drip(seconds: float) -> Send:
     """Send an answer bit by bit; the last bit comes when the seconds are over."""
 
-    def send(loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes) -> None:
+    def send(loop: asyncio.AbstractEventLoop, connection: Connection, data: bytes) -> None:
         size = -(-len(data) // PIECES)
         pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
-        _send_next(loop, transport, pieces, seconds / (len(pieces) - 1))
+        _send_next(loop, connection, pieces, seconds / (len(pieces) - 1))
 
     return send
 
 
-def _send_next(
-    loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, pieces: list[bytes], pause: float
-) -> None:
-    if transport.is_closing():
+def _send_next(loop: asyncio.AbstractEventLoop, connection: Connection, pieces: list[bytes], pause: float) -> None:
+    if connection.fd < 0:
         return
-    transport.write(pieces[0])
+    connection.write(pieces[0])
     if pieces[1:]:
-        loop.call_later(pause, _send_next, loop, transport, pieces[1:], pause)
+        loop.call_later(pause, _send_next, loop, connection, pieces[1:], pause)
     else:
-        transport.close()
+        connection.close()
 
 
-def _half(asked: FaultyRequest) -> Broken:
-    if isinstance(asked.question, Poll):
-        return Broken(_document(asked.page.document, asked.question), _send_half)
+def _half(asked: FaultyRequest) -> FaultyResponse:
+    if isinstance(asked.query, Poll):
+        return FaultyResponse(_document(asked.page.document, asked.query), _send_half)
     return DROPPED
 
 
-def _slow(asked: FaultyRequest) -> Outcome | Later | Broken:
+def _slow(asked: FaultyRequest) -> Outcome | Later | FaultyResponse:
     right = asked.right()
     return _slowly(asked, right) if isinstance(right, Coroutine) else _dripping(asked, right)
 
 
-async def _slowly(asked: FaultyRequest, right: Later) -> Outcome | Broken:
+async def _slowly(asked: FaultyRequest, right: Later) -> Outcome | FaultyResponse:
     """The first poll of a scope is answered when the scope is on, and slowly too (F01)."""
     return _dripping(asked, await right)
 
 
-def _dripping(asked: FaultyRequest, outcome: Outcome | Broken) -> Outcome | Broken:
-    return Broken(outcome, _drip(asked.seconds)) if isinstance(outcome, Answer) else outcome
+def _dripping(asked: FaultyRequest, outcome: Outcome | FaultyResponse) -> Outcome | FaultyResponse:
+    return FaultyResponse(outcome, _drip(asked.seconds)) if isinstance(outcome, Answer) else outcome
 
 
-async def _late(asked: FaultyRequest) -> Outcome | Broken:
+async def _late(asked: FaultyRequest) -> Outcome | FaultyResponse:
     await asked.delay(asked.seconds)
     right = asked.right()
     return await right if isinstance(right, Coroutine) else right
@@ -115,8 +114,8 @@ async def _late(asked: FaultyRequest) -> Outcome | Broken:
 def _newer(answer: Answer) -> Wrong:
     """A region that does not know the newest versions yet (A04)."""
 
-    def wrong(asked: FaultyRequest) -> Outcome | Later | Broken:
-        version = asked.question.version.name if isinstance(asked.question, Poll) else ""
+    def wrong(asked: FaultyRequest) -> Outcome | Later | FaultyResponse:
+        version = asked.query.version.name if isinstance(asked.query, Poll) else ""
         return _always(answer)(asked) if version > NEWEST_KNOWN else asked.right()
 
     return wrong
@@ -125,10 +124,10 @@ def _newer(answer: Answer) -> Wrong:
 def _lying(lie: Callable[[Document], Document]) -> Wrong:
     """A document that is not true; a client that already has the right one gets the wrong one too."""
 
-    def wrong(asked: FaultyRequest) -> Outcome | Later | Broken:
-        if not isinstance(asked.question, Poll) or not asked.page.enabled:
+    def wrong(asked: FaultyRequest) -> Outcome | Later | FaultyResponse:
+        if not isinstance(asked.query, Poll) or not asked.page.enabled:
             return asked.right()
-        return _document(lie(asked.page.document), asked.question)
+        return _document(lie(asked.page.document), asked.query)
 
     return wrong
 
@@ -146,7 +145,7 @@ def _document(document: Document, poll: Poll) -> Answer:
     return Answer(200, shown(document, poll.version))
 
 
-DROPPED = Broken(EMPTY_OK, _abort)
+DROPPED = FaultyResponse(EMPTY_OK, _abort)
 _UNKNOWN_VERSION = "Bad request. api-version is invalid or was not specified in the request."
 FAULTS: dict[str, Wrong] = {
     **{str(status): _always(error(status, _ASKED_FOR)) for status in (400, 404, 410)},
@@ -174,11 +173,11 @@ class _Fault(NamedTuple):
 class Faults:
     """The faults there are, by VM; kept in memory only, ending by themselves on the service's clock."""
 
-    def __init__(self, door: Door, delay: Delay = asyncio.sleep) -> None:
-        self._door = door
+    def __init__(self, context: ServerContext, delay: Delay = asyncio.sleep) -> None:
+        self._context = context
         self._delay = delay
-        self._right: Answering = door.answers
-        self._lanes = door.lanes
+        self._right: Responder = context.answers
+        self._warm_sessions = context.warm_sessions
         self._by_vm: dict[str, _Fault] = {}
         self._of_all: Wrong | None = None
 
@@ -186,7 +185,7 @@ class Faults:
         """Answer all requests of a VM like this for this long; a new fault replaces the old one."""
         self._by_vm[vm] = _Fault(_fault(answer), self._now() + micros(seconds))
         self._step_in()
-        for held in list(self._door.waiting.held.values()):
+        for held in list(self._context.long_polls.held.values()):
             if held.vm == vm:
                 held.wake()  # a held poll would meet the fault only minutes later
 
@@ -199,39 +198,39 @@ class Faults:
         """Answer a VM correctly again."""
         self._by_vm.pop(vm, None)
         if not self._by_vm and self._of_all is None:
-            self._door.answers, self._door.lanes = self._right, self._lanes
+            self._context.answers, self._context.warm_sessions = self._right, self._warm_sessions
 
-    def answer(self, address: str, question: Question, body: bytes) -> Outcome | Later | Broken:
+    def answer(self, address: str, query: Query, body: bytes) -> Outcome | Later | FaultyResponse:
         """Replaces the right answers: the fault of the caller, or the right answer."""
         self._lift_what_is_over()
-        lane = self._door.callers.find(address)
-        wrong = None if lane is None else self._wrong_for(lane.vm.name)
-        if wrong is None or lane is None:
-            return self._right.answer(address, question, body)
-        return self._answer_wrongly(wrong, lane, address, question, body)
+        session = self._context.sessions.find(address)
+        wrong = None if session is None else self._wrong_for(session.vm.name)
+        if wrong is None or session is None:
+            return self._right.answer(address, query, body)
+        return self._answer_wrongly(wrong, session, address, query, body)
 
-    def still(self, address: str, poll: Poll) -> Answer | Hold:
+    def recheck(self, address: str, poll: Poll) -> Answer | Hold:
         """The same as without a fault: it was answered correctly so far."""
-        return self._right.still(address, poll)
+        return self._right.recheck(address, poll)
 
-    def again(self, address: str, poll: Poll) -> Answer:
+    def final_answer(self, address: str, poll: Poll) -> Answer:
         """A poll that was held before the fault came is answered correctly."""
-        return self._right.again(address, poll)
+        return self._right.final_answer(address, poll)
 
     def _answer_wrongly(
-        self, wrong: Wrong, lane: Lane, address: str, question: Question, body: bytes
-    ) -> Outcome | Later | Broken:
-        pulse, page = self._door.pulse, self._door.callers.page_of(lane)
-        right = partial(self._right.answer, address, question, body)
-        return wrong(FaultyRequest(page, question, right, self._delay, pulse.options.fault_seconds))
+        self, wrong: Wrong, session: VmSession, address: str, query: Query, body: bytes
+    ) -> Outcome | Later | FaultyResponse:
+        time, page = self._context.time, self._context.sessions.page_of(session)
+        right = partial(self._right.answer, address, query, body)
+        return wrong(FaultyRequest(page, query, right, self._delay, time.options.fault_seconds))
 
     def _wrong_for(self, vm: str) -> Wrong | None:
         fault = self._by_vm.get(vm)
         return self._of_all if fault is None else fault.wrong
 
     def _step_in(self) -> None:
-        # Without lanes every request takes the slow path, which leads here.
-        self._door.answers, self._door.lanes = self, {}
+        # Without sessions every request takes the slow path, which leads here.
+        self._context.answers, self._context.warm_sessions = self, {}
 
     def _lift_what_is_over(self) -> None:
         """For all VMs: the fault of a VM that never asks again must not keep the others on the slow path."""
@@ -240,7 +239,7 @@ class Faults:
             self.lift(vm)
 
     def _now(self) -> int:
-        return self._door.pulse.clock.now().steady
+        return self._context.time.clock.now().steady
 
 
 def _fault(answer: str) -> Wrong:

@@ -1,4 +1,4 @@
-"""What can be set about the VM's door, as one value; must not read settings itself (bootstrap does)."""
+"""What can be set about the VMs' port, as one value; must not read settings itself (bootstrap does)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Writes answers: a status, the headers every answer has, and a tail of its own headers and body (A11)."""
+"""Answers as bytes, and the time in them: it is taken a few times a second, so that a poll reads no clock."""
 
 import math
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from uuid import uuid4
 
 import msgspec
 
+from duenotice.clock import Clock, monotonic, wall
 from duenotice.domain.state import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, Malformed, Refused, Unavailable
-from duenotice.metadata_api.request_body import BodyTooLarge
-from duenotice.metadata_api.request_head import UnmetExpectation
-from duenotice.metadata_api.request_reader import HeadTooLarge
+from duenotice.metadata_api.http1 import BodyTooLarge, HeadTooLarge, UnmetExpectation
+from duenotice.metadata_api.options import MetadataOptions
 from duenotice.wire.api_versions import ApiVersion
 from duenotice.wire.documents import encode_document
 from duenotice.wire.spans import format_rfc1123
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
         return Answer(self.status, headers + end)
 
 
-class Heading:
+class ResponseHead:
     """The headers common to every answer. They are rendered ahead: only the first digits of its id are an answer's own.
 
     What follows the id is kept from one answer with status 200 to the next: VMs to which nothing happens get the same.
@@ -170,3 +170,48 @@ def shown(document: Document, version: ApiVersion) -> bytes:
     """What follows the common headers when a document is shown."""
     etag = f'ETag: "{document.incarnation}"'
     return with_body(200, encode_document(document, version), "application/json; charset=utf-8", etag).tail
+
+
+class CachedTime:
+    """The time of the last beat.
+
+    `now` is monotonic, for rates; `steady` is the engine's time; the others are the deadlines of a request
+    that begins now, a connection that falls idle now, and one that is closed now.
+    """
+
+    __slots__ = ("clock", "idle_until", "linger_until", "now", "options", "request_until", "response_head", "steady")
+
+    def __init__(self, clock: Clock, options: MetadataOptions) -> None:
+        self.clock = clock
+        self.response_head = ResponseHead()
+        self.options = options
+        self.beat()
+
+    def beat(self) -> None:
+        """Take the time."""
+        self.now = monotonic()
+        self.request_until = self.now + self.options.request_seconds
+        self.idle_until = self.now + self.options.idle_seconds
+        self.linger_until = self.now + self.options.linger_seconds
+        self.steady = self.clock.now().steady
+        self.response_head.renew(wall())
+
+
+class LiveTime(CachedTime):
+    """The same for a clock that is not real: between two beats it may have gone on by days."""
+
+    __slots__ = ()
+
+    @property
+    def steady(self) -> int:
+        """The engine's time right now."""
+        return self.clock.now().steady
+
+    @steady.setter
+    def steady(self, value: int) -> None:
+        """A beat does not store it: the clock is read each time."""
+
+
+def cached_time_of(clock: Clock, options: MetadataOptions) -> CachedTime:
+    """The cached time that suits a clock."""
+    return CachedTime(clock, options) if clock.name == "real" else LiveTime(clock, options)

@@ -1,20 +1,19 @@
-"""Listens for VMs, keeps the pulse beating, and drains when the service stops."""
+"""Listens for VMs, takes the time, and drains when the service stops."""
 
 import asyncio
 import socket
 from collections.abc import Callable
-from functools import partial
 
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
 from duenotice.metadata_api.answers import Delay, Submit
-from duenotice.metadata_api.door import Door
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.faults import Faults
-from duenotice.metadata_api.held_polls import BEAT_SECONDS
+from duenotice.metadata_api.listener import BACKLOG, Listener
+from duenotice.metadata_api.long_polls import BEAT_SECONDS
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.protocol import Connection
-from duenotice.metadata_api.tap import Tap, TappedConnection
-from duenotice.metadata_api.way_in import BACKLOG, WayIn, is_possible
+from duenotice.metadata_api.sockets import Sockets
+from duenotice.metadata_api.tap import Tap, TappedSockets
 
 SWEEP_BEATS = 10
 """Connections are looked through for passed deadlines once a second."""
@@ -23,7 +22,7 @@ DEFAULTS = MetadataOptions()
 
 
 class MetadataServer:
-    """The VM's door, open between `start` and `drain`; to be made inside the running loop."""
+    """The VMs' port, open between `start` and `drain`; to be made inside the running loop."""
 
     def __init__(
         self,
@@ -33,30 +32,29 @@ class MetadataServer:
         options: MetadataOptions = DEFAULTS,
         delay: Delay = asyncio.sleep,
         tap: Tap | None = None,
-        prepare: Callable[[Door], None] = lambda door: None,
+        prepare: Callable[[ServerContext], None] = lambda context: None,
     ) -> None:
         self._tap = tap
-        self._door = Door(submit, publisher, clock, options, delay)
-        prepare(self._door)
-        self.faults = Faults(self._door, delay)
-        self._way_in: WayIn | None = None
-        self._server: asyncio.Server | None = None
+        self._context = ServerContext(submit, publisher, clock, options, delay)
+        prepare(self._context)
+        self.faults = Faults(self._context, delay)
+        self._listener: Listener | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def connections(self) -> int:
         """How many are open."""
-        return len(self._door.crowd.everybody)
+        return len(self._context.limits.connections)
 
     @property
     def answered(self) -> int:
         """Answers sent since the start."""
-        return self._door.pulse.heading.answered
+        return self._context.time.response_head.answered
 
     def silent_for(self, address: str) -> float | None:
         """How many seconds ago the VM with this address last asked; None when it has not since the start."""
-        lane, now = self._door.callers.lanes.get(address), self._door.pulse.now
-        taken = None if lane is None else lane.polls.last_taken(now)
+        session, now = self._context.sessions.by_address.get(address), self._context.time.now
+        taken = None if session is None else session.polls.last_taken(now)
         return None if taken is None else now - taken
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -65,39 +63,30 @@ class MetadataServer:
 
     async def start_on(self, listening: socket.socket) -> tuple[str, int]:
         """Answer on a socket that somebody else has opened."""
-        if self._tap is None and is_possible():
-            self._way_in = WayIn(self._door, listening)
-            self._way_in.open()
-        else:
-            await self._listen_with_transports(listening)
+        kind = listening.family, listening.type, listening.proto
+        sockets = Sockets(kind) if self._tap is None else TappedSockets(kind, self._tap)
+        self._listener = Listener(self._context, sockets)
+        self._listener.open(listening)
         self._beat()
         bound_host, bound_port, *_ = listening.getsockname()
         return bound_host, bound_port
 
-    async def _listen_with_transports(self, listening: socket.socket) -> None:
-        """The loop accepts: for a tap, which wants all bytes, and where there is no epoll."""
-        tap = self._tap
-        factory = partial(Connection, self._door) if tap is None else partial(TappedConnection, self._door, tap)
-        self._server = await self._door.loop.create_server(factory, sock=listening, backlog=BACKLOG)
-
     async def drain(self, timeout: float) -> None:
         """Accept no new connections, let running requests finish, answer held polls, then close."""
-        if self._server is not None:
-            self._server.close()
-        way_in, self._way_in = self._way_in, None
-        if way_in is not None:
-            await way_in.close()
-        await self._door.drain(timeout)
-        if way_in is not None:
-            way_in.end()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+        await self._context.drain(timeout)
+        if listener is not None:
+            listener.end()
         if self._timer is not None:
             self._timer.cancel()
 
     def _beat(self, beats: int = 1) -> None:
-        self._timer = self._door.loop.call_later(BEAT_SECONDS, self._beat, beats + 1)
-        self._door.beat()
+        self._timer = self._context.loop.call_later(BEAT_SECONDS, self._beat, beats + 1)
+        self._context.beat()
         if beats % SWEEP_BEATS == 0:
-            self._door.sweep()
+            self._context.sweep()
 
 
 def _listening(host: str, port: int) -> socket.socket:

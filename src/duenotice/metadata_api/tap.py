@@ -1,11 +1,9 @@
-"""Copies every byte of connections, for judging clients; a door without a tap has no cost from it."""
+"""Copies every byte of connections, for judging clients; a port without a tap has no cost from it."""
 
-import asyncio
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from duenotice.metadata_api.caller import plain_address
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.protocol import Connection
+from duenotice.metadata_api.sessions import plain_address
+from duenotice.metadata_api.sockets import Sockets
 
 
 class TappedLine(Protocol):
@@ -31,48 +29,50 @@ class Tap(Protocol):
         """A client has connected."""
 
 
-class TappedConnection(Connection):
-    """A connection that tells a line what passes over it."""
+class TappedSockets(Sockets):
+    """Sockets that tell a line what passes over them."""
 
-    __slots__ = ("_line", "_tap")
-
-    def __init__(self, door: Door, tap: Tap) -> None:
-        super().__init__(door)
+    def __init__(self, kind: tuple[int, int, int], tap: Tap) -> None:
+        super().__init__(kind)
         self._tap = tap
+        self._lines: dict[int, TappedLine] = {}
+        self.read, self.write = self._read, self._write
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Put ourselves between the connection and its transport."""
-        self._line = self._tap.opened(plain_address((transport.get_extra_info("peername") or ("",))[0]))
-        super().connection_made(cast(asyncio.Transport, _Overheard(transport, self._line)))
-
-    def data_received(self, data: bytes) -> None:
+    def receive(self, fd: int, size: int) -> bytes | None:
         """Tell first, so that a request is known before its answer."""
-        self._line.received(data)
-        super().data_received(data)
+        if fd not in self._lines:
+            self._lines[fd] = self._tap.opened(self._address(fd))
+        data = super().receive(fd, size)
+        return data if data is None else self._told(fd, data)
 
-    def eof_received(self) -> bool:
-        """Tell that the client has closed, as far as that can be known."""
-        self._line.ended()
-        return super().eof_received()
+    def _read(self, fd: int, size: int) -> bytes:
+        return self._told(fd, Sockets.read(fd, size))
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def _told(self, fd: int, data: bytes) -> bytes:
+        line = self._lines[fd]
+        line.received(data) if data else line.ended()
+        return data
+
+    def _write(self, fd: int, data: Any) -> int:
+        sent = Sockets.write(fd, data)
+        self._lines[fd].sent(bytes(data[:sent]))
+        return sent
+
+    def send(self, fd: int, data: bytes, last: bool) -> int:
+        """Tell what was sent."""
+        sent = super().send(fd, data, last)
+        if fd in self._lines:  # a connection too many is refused unheard
+            self._lines[fd].sent(data[:sent])
+        return sent
+
+    def close(self, fd: int) -> None:
         """Tell that it is over."""
-        self._line.closed()
-        super().connection_lost(error)
+        super().close(fd)
+        if (line := self._lines.pop(fd, None)) is not None:
+            line.closed()
 
-
-class _Overheard:
-    """A transport whose writes are told; everything else is the transport's own."""
-
-    __slots__ = ("_line", "_transport")
-
-    def __init__(self, transport: asyncio.BaseTransport, line: TappedLine) -> None:
-        self._transport, self._line = cast(asyncio.Transport, transport), line
-
-    def write(self, data: bytes) -> None:
-        """Tell and send."""
-        self._line.sent(data)
-        self._transport.write(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    def _address(self, fd: int) -> str:
+        try:
+            return plain_address(self._cache[fd].getpeername()[0])
+        except OSError:  # the client has reset the connection before we took it up
+            return ""

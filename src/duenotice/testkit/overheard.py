@@ -7,8 +7,7 @@ from urllib.parse import parse_qsl
 
 from duenotice.clock import Instant, monotonic
 from duenotice.errors import Malformed
-from duenotice.metadata_api.request_head import RequestHead
-from duenotice.metadata_api.request_reader import RequestReader
+from duenotice.metadata_api.http1 import RequestHead, RequestReader
 
 KEPT = 10_000
 """Exchanges that are kept; a client that polls once a second fills this in hours."""

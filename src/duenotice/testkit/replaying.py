@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from duenotice.clock import monotonic
 from duenotice.errors import Malformed
-from duenotice.metadata_api.request_reader import RequestReader
+from duenotice.metadata_api.http1 import RequestReader
 from duenotice.testkit.recording import Frame, frame_at
 
 _READ = 65536

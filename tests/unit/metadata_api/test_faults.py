@@ -199,5 +199,5 @@ def test_what_is_no_fault_is_refused_and_changes_nothing(world: World) -> None:
 
 def is_untouched(world: World) -> bool:
     """Whether polls take the short way again: no fault costs anything while there is none."""
-    door = world.server._door
-    return isinstance(door.answers, Answers) and door.lanes is door.callers.lanes
+    door = world.server._context
+    return isinstance(door.answers, Answers) and door.warm_sessions is door.sessions.by_address

@@ -12,7 +12,7 @@ from duenotice.domain.fleet import Declaration, Vm
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.engine import Engine, Records
 from duenotice.engine.tally import Tally
-from duenotice.metadata_api.door import Door as MetadataDoor
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.guard import Guard
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.server import MetadataServer
@@ -21,7 +21,7 @@ from tests.unit.engine.rig import ALONE, ask, in_loop, listen, reboot, running
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
-class Door:
+class GuardedPort:
     """A door with a guard, asked over TCP."""
 
     address: tuple[str, int]
@@ -49,11 +49,11 @@ class Door:
 
 
 @asynccontextmanager
-async def guarded(default_vm: str = "alone") -> AsyncIterator[Door]:
+async def guarded(default_vm: str = "alone") -> AsyncIterator[GuardedPort]:
     """A door of a node whose VM listens."""
     async with running() as engine:
         await listen(engine, "alone")
-        door = Door(engine, default_vm)
+        door = GuardedPort(engine, default_vm)
         door.address = await door.server.start("127.0.0.1", 0)
         try:
             yield door
@@ -61,7 +61,7 @@ async def guarded(default_vm: str = "alone") -> AsyncIterator[Door]:
             await door.server.drain(1.0)
 
 
-def hide(door: Door, *scopes: str) -> None:
+def hide(door: GuardedPort, *scopes: str) -> None:
     door.curtain.hide(Touched(set(scopes), set(), set()))
 
 
@@ -164,7 +164,7 @@ async def test_a_held_poll_is_not_answered_without_the_right() -> None:
         for without_right in (True, False):
             tag = f'If-None-Match: "{door.engine.state.incarnation("vm/alone")}"\r\n'
             polling = asyncio.create_task(door.get("&wait=60", headers=tag))
-            while not door.server._door.waiting.held:  # noqa: ASYNC110 (there is no event for that)
+            while not door.server._context.long_polls.held:  # noqa: ASYNC110 (there is no event for that)
                 await asyncio.sleep(0)
             door.may_answer = not without_right
             await ask(door.engine, CancelEvent(ALONE) if without_right else reboot("alone", 2))
@@ -177,7 +177,7 @@ async def test_a_held_poll_is_not_answered_without_the_right() -> None:
 async def test_the_first_poll_of_a_scope_is_checked_again_when_it_listens() -> None:
     """To turn a scope on takes a commit; meanwhile the right may go."""
     async with running() as engine:
-        door = Door(engine, "alone")
+        door = GuardedPort(engine, "alone")
         door.address = await door.server.start("127.0.0.1", 0)
         engine.on_commit.append(lambda records: setattr(door, "may_answer", False))
         assert (await door.get())[0] == 503
@@ -190,7 +190,7 @@ async def test_the_first_poll_of_a_scope_is_checked_again_when_it_listens() -> N
 async def test_an_approval_of_a_vm_that_is_renamed_meanwhile_looks_like_any_other() -> None:
     """S16: also if its scope has to be turned on first, under the name that it had."""
     async with running() as engine:
-        door = Door(engine, "alone")
+        door = GuardedPort(engine, "alone")
         renamed = ApplyFleet(Declaration("two", vms=(Vm("renamed", "127.0.0.1"),)))
 
         def submit(command: Command, actor: str) -> "asyncio.Future[Records]":
@@ -242,13 +242,13 @@ async def test_polls_meet_no_guard_while_there_is_the_right_and_nothing_is_hidde
     """It is back at once when the alarm rings, when the right is taken away, and while the curtain is down (N05)."""
     async with running() as engine:
         bell, curtain, right = Bell(), Curtain(), [True]
-        guard = Guard(lambda: right[0], curtain, alarm=bell)
-        door = MetadataDoor(engine.submit, engine.publisher, engine.clock, MetadataOptions(), asyncio.sleep)
+        guard = Guard(lambda: right[0], curtain, lease_timer=bell)
+        door = ServerContext(engine.submit, engine.publisher, engine.clock, MetadataOptions(), asyncio.sleep)
         guard.stand_before(door)
-        ways: dict[int, str] = {id(guard): "by the guard", id(door.callers.lanes): "short"}
+        ways: dict[int, str] = {id(guard): "by the guard", id(door.sessions.by_address): "short"}
 
         def way() -> str:
-            return ways.get(id(door.lanes), "with faults")
+            return ways.get(id(door.warm_sessions), "with faults")
 
         assert way() == "by the guard", "nobody has said that there is the right"
         curtain.hide(Touched({"vm/alone"}, set(), set()))
@@ -265,9 +265,9 @@ async def test_polls_meet_no_guard_while_there_is_the_right_and_nothing_is_hidde
         assert way() == "by the guard"
         curtain.lift()
         assert way() == "by the guard"
-        right[0], door.lanes = True, {}
+        right[0], door.warm_sessions = True, {}
         guard.right_changed(8)
         assert way() == "with faults"
-        door.lanes = guard  # as faults leave it when they are lifted
+        door.warm_sessions = guard  # as faults leave it when they are lifted
         guard.right_changed(9)
         assert way() == "short"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.metadata_api.queries import is_newer, parse_query, parse_tags, parse_wait
+from duenotice.metadata_api.requests import is_newer, parse_query, parse_tags, parse_wait
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.request_head import CHUNKED, MAX_PIECES, UnmetExpectation, parse_head
+from duenotice.metadata_api.http1 import CHUNKED, MAX_PIECES, UnmetExpectation, parse_head
 
 
 def head_with(*lines: str, first: str = "GET / HTTP/1.1"):

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.errors import Malformed
-from duenotice.metadata_api.request_body import MAX_BODY, BodyTooLarge
-from duenotice.metadata_api.request_reader import MAX_EMPTY_LINES, MAX_HEAD, HeadTooLarge, RequestReader
+from duenotice.metadata_api.http1 import MAX_BODY, MAX_EMPTY_LINES, MAX_HEAD, BodyTooLarge, HeadTooLarge, RequestReader
 
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
 SIZED = b"POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"

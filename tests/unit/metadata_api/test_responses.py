@@ -9,16 +9,14 @@ import pytest
 from duenotice.domain.state import Document
 from duenotice.engine.publisher import ScopePage
 from duenotice.errors import DuenoticeError, InvariantBroken, Malformed, Misconfigured, NotFound, Refused, Unavailable
-from duenotice.metadata_api.request_body import BodyTooLarge
-from duenotice.metadata_api.request_head import UnmetExpectation
-from duenotice.metadata_api.request_reader import HeadTooLarge
+from duenotice.metadata_api.http1 import BodyTooLarge, HeadTooLarge, UnmetExpectation
 from duenotice.metadata_api.responses import (
     BEGINNINGS,
     CLOSE,
     EMPTY_OK,
     KEEP_ALIVE,
     Answer,
-    Heading,
+    ResponseHead,
     blamed,
     document_tail,
     not_modified,
@@ -73,7 +71,7 @@ def test_who_cannot_be_served_now_is_told_when_to_come_back(seconds: float, head
 
 
 def test_an_answer_is_written_in_one_piece() -> None:
-    heading = Heading()
+    heading = ResponseHead()
     heading.renew(datetime(2016, 9, 19, 18, 29, 47, tzinfo=UTC))
     assert re.fullmatch(
         rb"HTTP/1\.1 200 OK\r\nx-ms-request-id: [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\r\n"
@@ -84,7 +82,7 @@ def test_an_answer_is_written_in_one_piece() -> None:
 
 
 def test_no_two_answers_are_alike() -> None:
-    heading = Heading()
+    heading = ResponseHead()
     heading.renew(datetime(2016, 9, 19, tzinfo=UTC))
     answers = {heading.render(EMPTY_OK, b"") for _ in range(3 * len(BEGINNINGS))}
     heading.renew(datetime(2016, 9, 19, tzinfo=UTC))
@@ -94,7 +92,7 @@ def test_no_two_answers_are_alike() -> None:
 
 def test_a_document_is_shown_with_the_headers_of_any_other_answer_also_when_others_were_shown_before() -> None:
     """What is kept of the last answer must not be sent with the next one, nor after the date has changed."""
-    heading = Heading()
+    heading = ResponseHead()
     for second in range(2):
         heading.renew(datetime(2016, 9, 19, 18, 29, second, tzinfo=UTC))
         for tail in (b"\r\n\r\none", b"\r\n\r\nother"):
@@ -104,7 +102,7 @@ def test_a_document_is_shown_with_the_headers_of_any_other_answer_also_when_othe
 
 
 def test_documents_go_on_with_ids_that_were_never_used() -> None:
-    heading = Heading()
+    heading = ResponseHead()
     heading.renew(datetime(2016, 9, 19, tzinfo=UTC))
     answers = {heading.ok(b"", b"\r\n\r\n") for _ in range(3 * len(BEGINNINGS))}
     assert len(answers) == heading.answered == 3 * len(BEGINNINGS)

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duenotice.bootstrap import acceptor
-from duenotice.metadata_api.limits import MAX_STRANGERS, STRANGERS, Bucket, Crowd, Rate, Strangers, files_left
+from duenotice.metadata_api.sessions import (
+    MAX_UNKNOWN_CALLERS,
+    UNKNOWN_CALLERS,
+    Bucket,
+    ConnectionLimits,
+    Rate,
+    UnknownCallers,
+    files_left,
+)
 
 
 def taken(bucket: Bucket, times: int, now: float) -> int:
@@ -55,25 +63,25 @@ def test_in_no_stretch_of_time_is_more_allowed_than_the_burst_and_the_rate(gaps:
 
 
 def test_each_stranger_may_ask_as_often_as_a_vm() -> None:
-    strangers = Strangers(5)
+    strangers = UnknownCallers(5)
     for address in ("10.0.0.1", "fd00::1"):
         assert sum(strangers.take(address, 1000.0) for _ in range(20)) == 5
 
 
 def test_all_addresses_of_an_ipv6_network_are_one_stranger() -> None:
-    strangers = Strangers(5)
+    strangers = UnknownCallers(5)
     same, other = (f"fd00:0:0:7::{n:x}" for n in range(100)), (f"fd00:0:0:8::{n:x}%eth0" for n in range(100))
     assert [sum(strangers.take(address, 1000.0) for address in net) for net in (same, other)] == [5, 5]
     assert len(strangers) == 2
 
 
 def test_ever_new_addresses_fill_no_memory_and_get_no_more_than_all_strangers_together() -> None:
-    strangers = Strangers(5)
+    strangers = UnknownCallers(5)
     taken = 0
-    for number in range(3 * MAX_STRANGERS):
+    for number in range(3 * MAX_UNKNOWN_CALLERS):
         taken += strangers.take(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 1000.0)
-        assert len(strangers) <= MAX_STRANGERS
-    assert taken == 5 * STRANGERS
+        assert len(strangers) <= MAX_UNKNOWN_CALLERS
+    assert taken == 5 * UNKNOWN_CALLERS
 
 
 @dataclass(eq=False)
@@ -83,7 +91,7 @@ class Guest:
 
 
 def test_a_crowd_counts_by_address_and_in_all() -> None:
-    crowd: Crowd[Guest] = Crowd(most=3, most_per_address=2)
+    crowd: ConnectionLimits[Guest] = ConnectionLimits(most=3, most_per_address=2)
     guests = [Guest("a"), Guest("a"), Guest("a"), Guest("b")]
     assert [crowd.enter(guest) for guest in guests] == [True, True, False, False]
     assert not crowd.is_flooded_by(guests[2])
@@ -93,7 +101,7 @@ def test_a_crowd_counts_by_address_and_in_all() -> None:
 
 
 def test_a_crowd_is_flooded_at_twice_its_limit() -> None:
-    crowd: Crowd[Guest] = Crowd(most=100, most_per_address=1)
+    crowd: ConnectionLimits[Guest] = ConnectionLimits(most=100, most_per_address=1)
     guests = [Guest("a"), Guest("a"), Guest("a")]
     for guest in guests:
         crowd.enter(guest)
@@ -102,21 +110,23 @@ def test_a_crowd_is_flooded_at_twice_its_limit() -> None:
 
 def test_strangers_get_only_half_of_the_places() -> None:
     """However many addresses they have, VMs that are known find a place (S29)."""
-    crowd: Crowd[Guest] = Crowd(most=6, most_per_address=2, is_known=lambda address: address == "vm")
+    crowd: ConnectionLimits[Guest] = ConnectionLimits(
+        most=6, most_per_address=2, is_known=lambda address: address == "vm"
+    )
     assert [crowd.enter(Guest(f"stranger {n}")) for n in range(4)] == [True, True, True, False]
     assert [crowd.enter(Guest("vm")) for _ in range(3)] == [True, True, False]
 
 
 def test_nothing_is_kept_of_those_who_left() -> None:
-    crowd: Crowd[Guest] = Crowd(most=3, most_per_address=2)
+    crowd: ConnectionLimits[Guest] = ConnectionLimits(most=3, most_per_address=2)
     guest = Guest("a")
     crowd.enter(guest)
     crowd.leave(guest)
-    assert (crowd.by_address, crowd.everybody) == ({}, {})
+    assert (crowd.by_address, crowd.connections) == ({}, {})
 
 
 def test_the_overdue_are_those_whose_deadline_has_passed() -> None:
-    crowd: Crowd[Guest] = Crowd(most=3, most_per_address=3)
+    crowd: ConnectionLimits[Guest] = ConnectionLimits(most=3, most_per_address=3)
     early, late = Guest("a", 5.0), Guest("a", 6.0)
     crowd.enter(early)
     crowd.enter(late)
@@ -133,7 +143,7 @@ class Numbered(Guest):
 
 def test_the_overdue_are_told_in_the_order_in_which_they_came() -> None:
     """Wherever they are in memory: the simulator's worlds must be the same in each process."""
-    crowd: Crowd[Numbered] = Crowd(most=9, most_per_address=9)
+    crowd: ConnectionLimits[Numbered] = ConnectionLimits(most=9, most_per_address=9)
     guests = [Numbered("a", number=number) for number in (3, 1, 2)]
     for guest in guests:
         crowd.enter(guest)

@@ -6,13 +6,12 @@ import pytest
 
 from duenotice.domain.fleet import Vm
 from duenotice.engine.publisher import Publisher, ScopePage
-from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.held_polls import HeldPolls
-from duenotice.metadata_api.limits import Bucket, Rate
-from duenotice.metadata_api.questions import Poll, VmRequest
+from duenotice.metadata_api.long_polls import LongPolls
+from duenotice.metadata_api.requests import ParsedRequest, Poll
+from duenotice.metadata_api.sessions import Bucket, Rate, VmSession
 from duenotice.wire.api_versions import API_VERSIONS
 
-LANE = Lane(Vm("a", "10.0.0.1"), ScopePage("vm/a", 0), *(Bucket(Rate(0)) for _ in range(3)))
+LANE = VmSession(Vm("a", "10.0.0.1"), ScopePage("vm/a", 0), *(Bucket(Rate(0)) for _ in range(3)))
 
 
 @pytest.fixture
@@ -26,21 +25,21 @@ def publisher(later: list[Callable[[], None]]) -> Publisher:
 
 
 @pytest.fixture
-def waiting(publisher: Publisher, later: list[Callable[[], None]]) -> HeldPolls:
-    return HeldPolls(publisher, later.append)
+def waiting(publisher: Publisher, later: list[Callable[[], None]]) -> LongPolls:
+    return LongPolls(publisher, later.append)
 
 
-def hold(waiting: HeldPolls, who: str, seconds: float, woken: list[str]) -> None:
+def hold(waiting: LongPolls, who: str, seconds: float, woken: list[str]) -> None:
     poll = Poll(API_VERSIONS[0], frozenset({"1"}), seconds)
 
     def wake() -> None:
         waiting.let_go(who)
         woken.append(who)
 
-    waiting.hold(who, VmRequest(poll), poll, LANE, wake)
+    waiting.hold(who, ParsedRequest(poll), poll, LANE, wake)
 
 
-def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: HeldPolls) -> None:
+def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: LongPolls) -> None:
     woken: list[str] = []
     hold(waiting, "short", 0.3, woken)
     hold(waiting, "long", 0.5, woken)
@@ -51,7 +50,7 @@ def test_a_wait_ends_not_before_its_time_and_at_most_a_beat_after(waiting: HeldP
     assert seen == [[], [], [], ["short"], ["short"], ["short", "long"], ["short", "long"]]
 
 
-def test_nothing_is_kept_of_a_wait_that_is_over(waiting: HeldPolls, publisher: Publisher) -> None:
+def test_nothing_is_kept_of_a_wait_that_is_over(waiting: LongPolls, publisher: Publisher) -> None:
     hold(waiting, "a", 60, [])
     hold(waiting, "b", 60, [])
     assert len(publisher.open_page("vm/a").watchers) == 2
@@ -60,11 +59,11 @@ def test_nothing_is_kept_of_a_wait_that_is_over(waiting: HeldPolls, publisher: P
     assert (waiting.held, waiting._by_beat, publisher.open_page("vm/a").watchers) == ({}, {}, {})
 
 
-def test_who_does_not_wait_cannot_be_let_go(waiting: HeldPolls) -> None:
+def test_who_does_not_wait_cannot_be_let_go(waiting: LongPolls) -> None:
     assert waiting.let_go("nobody") is None
 
 
-def test_a_changed_vm_is_woken_after_the_publisher_is_done(waiting: HeldPolls, later: list[Callable[[], None]]) -> None:
+def test_a_changed_vm_is_woken_after_the_publisher_is_done(waiting: LongPolls, later: list[Callable[[], None]]) -> None:
     woken: list[str] = []
     hold(waiting, "a", 60, woken)
     waiting.fleet_changed(["10.9.9.9"])
@@ -75,7 +74,7 @@ def test_a_changed_vm_is_woken_after_the_publisher_is_done(waiting: HeldPolls, l
     assert woken == ["a"]
 
 
-def test_many_are_woken_in_several_turns(waiting: HeldPolls, later: list[Callable[[], None]]) -> None:
+def test_many_are_woken_in_several_turns(waiting: LongPolls, later: list[Callable[[], None]]) -> None:
     woken: list[str] = []
     for number in range(1000):
         hold(waiting, str(number), 0.0, woken)

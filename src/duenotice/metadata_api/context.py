@@ -1,4 +1,4 @@
-"""What all connections of the VM's door share; it decides nothing and sends nothing."""
+"""What all connections of the VMs' port share; it decides nothing and sends nothing."""
 
 import asyncio
 import contextlib
@@ -7,42 +7,38 @@ from typing import TYPE_CHECKING
 
 from duenotice.clock import Clock
 from duenotice.engine.publisher import Publisher
-from duenotice.metadata_api.answers import Answering, Answers, Broken, Delay, Later, Outcome, Submit
-from duenotice.metadata_api.caller import Callers, Lanes
-from duenotice.metadata_api.held_polls import HeldPolls
-from duenotice.metadata_api.limits import Crowd, files_left
-from duenotice.metadata_api.memo import Memo
+from duenotice.metadata_api.answers import Answers, Delay, FaultyResponse, Later, Outcome, Responder, Submit
+from duenotice.metadata_api.long_polls import LongPolls
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.pulse import pulse_of
-from duenotice.metadata_api.responses import error
-from duenotice.metadata_api.routes import Router
+from duenotice.metadata_api.requests import RequestCache, Router
+from duenotice.metadata_api.responses import cached_time_of, error
+from duenotice.metadata_api.sessions import ConnectionLimits, Sessions, SessionTable, files_left
 
 if TYPE_CHECKING:
-    from duenotice.metadata_api.bare_connection import BareConnection
-    from duenotice.metadata_api.protocol import Connection
+    from duenotice.metadata_api.connection import Connection
 
 _SWEPT_AT_ONCE = 64
 _BROKEN = error(500, "Something is wrong in the service. Look at its log.")
 
 
-class Door:
-    """Shared state. `known` and `lanes` belong to the memo and the callers; they are here so that access is fast."""
+class ServerContext:
+    """Shared state. `known` and `warm_sessions` belong to the cache and the sessions; from here access is fast."""
 
     __slots__ = (
         "answers",
-        "callers",
-        "crowd",
+        "cache",
         "draining",
         "empty",
         "known",
-        "lanes",
+        "limits",
+        "long_polls",
         "loop",
-        "memo",
         "options",
-        "pulse",
         "router",
+        "sessions",
         "tasks",
-        "waiting",
+        "time",
+        "warm_sessions",
     )
 
     def __init__(
@@ -52,33 +48,35 @@ class Door:
         self.options = options
         self.draining = False
         self.empty = asyncio.Event()
-        self.pulse = pulse_of(clock, options)
+        self.time = cached_time_of(clock, options)
         self.router = Router(options)
-        self.memo = Memo(self.router)
-        self.known = self.memo.known
-        self.callers = Callers(publisher, options)
-        self.lanes: Lanes = self.callers.lanes
+        self.cache = RequestCache(self.router)
+        self.known = self.cache.known
+        self.sessions = Sessions(publisher, options)
+        self.warm_sessions: SessionTable = self.sessions.by_address
         most = min(options.max_connections, files_left())
-        self.crowd: Crowd[Connection | BareConnection] = Crowd(
-            most, options.max_connections_per_address, self.callers.is_known
+        self.limits: ConnectionLimits[Connection] = ConnectionLimits(
+            most, options.max_connections_per_address, self.sessions.is_known
         )
-        self.waiting = HeldPolls(publisher, self.loop.call_soon)
-        self.tasks: set[asyncio.Task[Outcome | Broken]] = set()
-        self.answers: Answering = Answers(submit, publisher, self.callers, self.pulse, options, delay)
+        self.long_polls = LongPolls(publisher, self.loop.call_soon)
+        self.tasks: set[asyncio.Task[Outcome | FaultyResponse]] = set()
+        self.answers: Responder = Answers(submit, publisher, self.sessions, self.time, options, delay)
         publisher.watch_fleet(self.fleet_changed)
 
     def fleet_changed(self, addresses: Collection[str]) -> None:
         """Some VMs were added, removed or changed."""
-        self.callers.forget(addresses)
-        self.waiting.fleet_changed(addresses)
+        self.sessions.forget(addresses)
+        self.long_polls.fleet_changed(addresses)
 
-    def make(self, answer: Later, then: Callable[[Outcome | Broken], None]) -> None:
+    def make(self, answer: Later, then: Callable[[Outcome | FaultyResponse], None]) -> None:
         """Make an answer that takes a while, and tell it when it is there; one that fails is told as such."""
         task = self.loop.create_task(answer)
         self.tasks.add(task)
         task.add_done_callback(lambda done: self._made(done, then))
 
-    def _made(self, task: "asyncio.Task[Outcome | Broken]", then: Callable[[Outcome | Broken], None]) -> None:
+    def _made(
+        self, task: "asyncio.Task[Outcome | FaultyResponse]", then: Callable[[Outcome | FaultyResponse], None]
+    ) -> None:
         self.tasks.discard(task)
         if task.cancelled():
             return
@@ -87,28 +85,28 @@ class Door:
             self.loop.call_exception_handler({"message": "A request failed.", "exception": problem})
         then(task.result() if problem is None else _BROKEN)
 
-    def leave(self, connection: "Connection | BareConnection") -> None:
+    def leave(self, connection: "Connection") -> None:
         """A connection is gone."""
-        self.crowd.leave(connection)
-        if self.draining and not self.crowd.everybody:
+        self.limits.leave(connection)
+        if self.draining and not self.limits.connections:
             self.empty.set()
 
     def beat(self) -> None:
         """Take the time, and end the waits that are over."""
-        self.pulse.beat()
-        self.waiting.beat()
+        self.time.beat()
+        self.long_polls.beat()
 
     def sweep(self) -> None:
         """End what is overdue."""
-        self._sweep_some(iter(self.crowd.overdue(self.pulse.now)))
+        self._sweep_some(iter(self.limits.overdue(self.time.now)))
 
-    def _sweep_some(self, overdue: "Iterator[Connection | BareConnection]") -> None:
+    def _sweep_some(self, overdue: "Iterator[Connection]") -> None:
         """A few in this turn of the loop: thousands that came together are overdue together (S26).
 
         Who has gone since it was found is not ended, because its number may be another one's by now.
         """
         for swept, connection in enumerate(overdue, start=1):
-            if connection in self.crowd.everybody and connection.deadline <= self.pulse.now:
+            if connection in self.limits.connections and connection.deadline <= self.time.now:
                 connection.expire()
             if swept == _SWEPT_AT_ONCE:
                 self.loop.call_soon(self._sweep_some, overdue)
@@ -117,11 +115,11 @@ class Door:
     async def drain(self, timeout: float) -> None:
         """End all connections, with answers that say so; connections that take too long are cut off."""
         self.draining = True
-        self.memo.close()
-        for connection in list(self.crowd.everybody):
+        self.cache.close()
+        for connection in list(self.limits.connections):
             connection.drain()
-        if self.crowd.everybody:
+        if self.limits.connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.empty.wait(), timeout)
-        for connection in list(self.crowd.everybody):
-            connection.abort()
+        for connection in list(self.limits.connections):
+            connection.drop()

@@ -1,6 +1,6 @@
 """An alarm that a process cannot sleep through: when its moment has come, nothing is answered before it was heard.
 
-A door that may answer only until a moment would have to read the clock for each request, which is several percent of
+A port that may answer only until a moment would have to read the clock for each request, which is several percent of
 what a poll costs. Instead the kernel has a timer, on the clock that also counts while the machine sleeps. It signals
 the thread of the loop. If that thread was stopped meanwhile, the signal is there before its next instruction. Python
 then calls the handler before it enters the next function: the earliest place where a request could be answered.
@@ -24,7 +24,7 @@ _handlers: "list[WeakMethod[Callable[[], None]]]" = []
 """All are called when any alarm of the process rings: a signal does not say whose it is."""
 
 
-class Alarm:
+class LeaseTimer:
     """To be made and set on the main thread: there Python runs the handlers of signals."""
 
     def __init__(self) -> None:
@@ -57,10 +57,10 @@ def _ring(_: int, __: FrameType | None) -> None:
             method()
 
 
-def alarm() -> Alarm | None:
+def lease_timer() -> LeaseTimer | None:
     """None where there is none: on another thread, as in a test, or on another system."""
     if threading.current_thread() is not threading.main_thread():
         return None
     with suppress(OSError, AttributeError):
-        return Alarm()
+        return LeaseTimer()
     return None

@@ -1,13 +1,14 @@
 """What a connection does about everything that can happen, in each of its states."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
 
 import pytest
 
 from duenotice.clock import ManualClock
 from duenotice.engine.publisher import Publisher
-from duenotice.metadata_api.connection_states import (
+from duenotice.metadata_api.connection import (
     ANSWERING,
     ANSWERING_BLOCKED,
     BLOCKED,
@@ -15,23 +16,22 @@ from duenotice.metadata_api.connection_states import (
     HELD_BLOCKED,
     IDLE,
     LAST,
-    READING,
-    ConnectionState,
-    Moves,
-)
-from duenotice.metadata_api.conversation import (
     LEAST_REST,
     LEAST_WEIGHT,
     MAX_REST,
     MAX_WAITING_BYTES,
     MAX_WEIGHT,
-    MOVES,
+    MOST_UNSENT,
+    READING,
     REQUESTS_PER_TURN,
+    TRANSITIONS,
+    Handlers,
+    State,
 )
-from duenotice.metadata_api.door import Door
-from duenotice.metadata_api.limits import Bucket, Rate
+from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.protocol import Connection
+from duenotice.metadata_api.sessions import Bucket, Rate
+from tests.support.far_end import FarEnds
 from tests.unit.domain.build import listening
 from tests.unit.engine.rig import in_loop
 
@@ -48,41 +48,6 @@ BEGUN = 20
 """Bytes of a request that has not come whole."""
 
 
-class Wire(asyncio.Transport):
-    """The kernel's side of a connection: what was sent, and what was asked of it."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__()
-        self._address = address
-        self.sent: list[bytes] = []
-        self.ends: list[str] = []
-        self.reading = True
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return (self._address, 5) if name == "peername" else self
-
-    def fileno(self) -> int:
-        return -1
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.sent.append(bytes(data))
-
-    def write_eof(self) -> None:
-        self.ends.append("half")
-
-    def close(self) -> None:
-        self.ends.append("close")
-
-    def abort(self) -> None:
-        self.ends.append("abort")
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-
 class Stage:
     """One connection of the VM `alone`, whose approvals are stored when we say so."""
 
@@ -91,19 +56,23 @@ class Stage:
         publisher = Publisher(asyncio.get_running_loop().call_soon)
         publisher.open(world, 0)
         self.stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.door = Door(self._submit, publisher, ManualClock(), MetadataOptions(throttle=0), asyncio.sleep)
-        self.wire = Wire(world.fleet.vms["alone"].address)
-        self.connection = Connection(self.door)
-        self.connection.connection_made(self.wire)
+        self.context = ServerContext(self._submit, publisher, ManualClock(), MetadataOptions(throttle=0), asyncio.sleep)
+        self.ends = FarEnds(self.context)
+        self.connection, self.wire = self.ends.connect(world.fleet.vms["alone"].address)
 
     async def _submit(self, command: object, actor: str) -> None:
         await self.stored
 
     def send(self, data: bytes) -> None:
-        self.connection.data_received(data)
+        """It is read, whether or not the connection wants that."""
+        self.connection.received(data)
 
     def block(self) -> None:
-        self.connection.pause_writing()
+        """The client does not read: more waits for it than may."""
+        self.ends.block(self.connection, self.wire, MOST_UNSENT + 1)
+
+    def unblock(self) -> None:
+        self.ends.unblock(self.connection, self.wire)
 
     async def store(self) -> None:
         self.stored.set_result(None)
@@ -119,12 +88,14 @@ class Stage:
 
     def seen(self) -> str:
         """What came of it: statuses sent, how it was ended, the deadline, whether it is read from, whether it waits."""
-        pulse, deadline = self.door.pulse, self.connection.deadline
-        until = {pulse.request_until: "soon", pulse.idle_until: "idle", pulse.linger_until: "linger"}
-        said = [data[9:12].decode() for data in self.wire.sent]
-        held = ["held"] if self.connection in self.door.waiting.held else []
-        reads = [] if self.wire.reading else ["deaf"]
-        return " ".join([*said, *self.wire.ends, until.get(deadline, "never"), *reads, *held])
+        time, deadline = self.context.time, self.connection.deadline
+        until = {time.request_until: "soon", time.idle_until: "idle", time.linger_until: "linger"}
+        written = b"".join(self.wire.sent) + bytes(self.connection.unsent)
+        said = [status.decode() for status in re.findall(rb"HTTP/1.1 (\d+)", written)]
+        ends = [*self.wire.ends, *{"": [], "half": ["half"], "whole": ["close"]}[self.connection.closes]]
+        held = ["held"] if self.connection in self.context.long_polls.held else []
+        reads = ["deaf"] if self.connection.is_paused else []
+        return " ".join([*said, *ends, until.get(deadline, "never"), *reads, *held])
 
 
 def idle(stage: Stage) -> None:
@@ -169,8 +140,7 @@ async def rest_comes(stage: Stage) -> None:
 
 
 async def ends(stage: Stage) -> None:
-    if not stage.connection.eof_received():
-        stage.wire.ends.append("left to end")
+    stage.connection.received(b"")
 
 
 async def news(stage: Stage) -> None:
@@ -182,11 +152,11 @@ async def answer(stage: Stage) -> None:
 
 
 async def paused(stage: Stage) -> None:
-    stage.connection.pause_writing()
+    stage.block()
 
 
 async def resumed(stage: Stage) -> None:
-    stage.connection.resume_writing()
+    stage.unblock()
 
 
 async def expired(stage: Stage) -> None:
@@ -194,12 +164,12 @@ async def expired(stage: Stage) -> None:
 
 
 async def drained(stage: Stage) -> None:
-    stage.door.draining = True
+    stage.context.draining = True
     stage.connection.drain()
 
 
 async def lost(stage: Stage) -> None:
-    stage.connection.connection_lost(None)
+    stage.connection.drop()
 
 
 Happening = Callable[[Stage], Coroutine[None, None, None]]
@@ -207,18 +177,18 @@ HAPPENINGS: tuple[Happening, ...] = (comes, rest_comes, ends, news, answer, paus
 
 # What comes of it: the state, statuses that were sent, how the connection was ended, its deadline (`soon` is that of a
 # request), `deaf` if nothing is read, `held` if a poll waits.
-EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
+EXPECTED: dict[str, dict[Happening, tuple[State, str]]] = {
     "idle": {
         comes: (IDLE, "200 idle"),
         rest_comes: (LAST, "400 half linger"),
-        ends: (IDLE, "left to end idle"),
+        ends: (LAST, "close idle"),
         news: (IDLE, "idle"),
         answer: (IDLE, "idle"),
         paused: (BLOCKED, "soon deaf"),
         resumed: (IDLE, "idle"),
         expired: (LAST, "close linger"),
         drained: (LAST, "close linger"),
-        lost: (LAST, "idle"),
+        lost: (LAST, "close idle"),
     },
     "reading": {
         comes: (LAST, "400 half linger"),
@@ -230,7 +200,7 @@ EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
         resumed: (READING, "soon"),
         expired: (LAST, "408 close linger"),
         drained: (READING, "soon"),
-        lost: (LAST, "soon"),
+        lost: (LAST, "close soon"),
     },
     "held": {
         comes: (HELD, "never held"),
@@ -242,7 +212,7 @@ EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
         resumed: (HELD, "never held"),
         expired: (HELD, "never held"),
         drained: (LAST, "304 close linger"),
-        lost: (LAST, "never"),
+        lost: (LAST, "close never"),
     },
     "answering": {
         comes: (ANSWERING, "never"),
@@ -254,7 +224,7 @@ EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
         resumed: (ANSWERING, "never"),
         expired: (ANSWERING, "never"),
         drained: (ANSWERING, "never"),
-        lost: (LAST, "never"),
+        lost: (LAST, "close never"),
     },
     "blocked": {
         comes: (BLOCKED, "soon deaf"),
@@ -264,9 +234,9 @@ EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
         answer: (BLOCKED, "soon deaf"),
         paused: (BLOCKED, "soon deaf"),
         resumed: (IDLE, "idle"),
-        expired: (BLOCKED, "abort soon deaf"),
+        expired: (LAST, "close soon deaf"),
         drained: (LAST, "close linger deaf"),
-        lost: (LAST, "soon deaf"),
+        lost: (LAST, "close soon deaf"),
     },
     "blocked midway": {
         comes: (BLOCKED, "soon deaf"),
@@ -276,9 +246,9 @@ EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
         answer: (BLOCKED, "soon deaf"),
         paused: (BLOCKED, "soon deaf"),
         resumed: (READING, "soon"),
-        expired: (BLOCKED, "abort soon deaf"),
+        expired: (LAST, "close soon deaf"),
         drained: (BLOCKED, "soon deaf"),
-        lost: (LAST, "soon deaf"),
+        lost: (LAST, "close soon deaf"),
     },
     "held blocked": {
         comes: (HELD_BLOCKED, "soon deaf held"),
@@ -288,9 +258,9 @@ EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
         answer: (HELD_BLOCKED, "soon deaf held"),
         paused: (HELD_BLOCKED, "soon deaf held"),
         resumed: (HELD, "never held"),
-        expired: (HELD_BLOCKED, "abort soon deaf held"),
+        expired: (LAST, "close soon deaf"),
         drained: (LAST, "304 close linger deaf"),
-        lost: (LAST, "soon deaf"),
+        lost: (LAST, "close soon deaf"),
     },
     "answering blocked": {
         comes: (ANSWERING_BLOCKED, "soon deaf"),
@@ -300,21 +270,21 @@ EXPECTED: dict[str, dict[Happening, tuple[ConnectionState, str]]] = {
         answer: (BLOCKED, "200 soon deaf"),
         paused: (ANSWERING_BLOCKED, "soon deaf"),
         resumed: (ANSWERING, "never"),
-        expired: (ANSWERING_BLOCKED, "abort soon deaf"),
+        expired: (LAST, "close soon deaf"),
         drained: (ANSWERING_BLOCKED, "soon deaf"),
-        lost: (LAST, "soon deaf"),
+        lost: (LAST, "close soon deaf"),
     },
     "last": {
         comes: (LAST, "linger"),
         rest_comes: (LAST, "linger"),
-        ends: (LAST, "left to end linger"),
+        ends: (LAST, "close linger"),
         news: (LAST, "linger"),
         answer: (LAST, "linger"),
         paused: (LAST, "linger"),
         resumed: (LAST, "linger"),
-        expired: (LAST, "abort linger"),
+        expired: (LAST, "close linger"),
         drained: (LAST, "linger"),
-        lost: (LAST, "linger"),
+        lost: (LAST, "close linger"),
     },
 }
 
@@ -336,13 +306,13 @@ async def test_the_starts_are_all_states_there_are() -> None:
         stage = Stage()
         stage.begin(start)
         reached.append(stage.connection.state)
-    assert list(dict.fromkeys(reached)) == list(ConnectionState)
-    assert len(MOVES) == len(ConnectionState)
+    assert list(dict.fromkeys(reached)) == list(State)
+    assert len(TRANSITIONS) == len(State)
 
 
 def test_the_happenings_are_all_columns_of_the_table_and_the_loss_that_is_the_same_in_each_state() -> None:
     """Bytes come in two ways: a whole request, and the rest of one."""
-    assert len(HAPPENINGS) == len(Moves._fields) + 2
+    assert len(HAPPENINGS) == len(Handlers._fields) + 2
 
 
 @pytest.mark.parametrize("start", ["answering", "answering blocked", "blocked", "blocked midway", "held blocked"])
@@ -350,10 +320,10 @@ def test_the_happenings_are_all_columns_of_the_table_and_the_loss_that_is_the_sa
 async def test_who_has_ended_gets_what_is_pending_and_then_the_end(start: str) -> None:
     stage = Stage()
     stage.begin(start)
-    assert stage.connection.eof_received()
+    stage.connection.received(b"")
     if start.startswith("answering"):
         await stage.store()
-    stage.connection.resume_writing()
+    stage.unblock()
     status = {"answering": ["200"], "held": ["304"], "blocked midway": ["400"]}
     expected = status.get(start) or status.get(start.split()[0]) or []
     assert stage.seen().split()[: len(expected) + 2] == [*expected, "close", "linger"]
@@ -365,9 +335,9 @@ async def test_a_held_poll_that_was_blocked_for_a_while_waits_for_its_news_and_n
     """It was refused as too slow, although the client had sent all of it."""
     stage = Stage()
     stage.begin("held blocked")
-    stage.connection.resume_writing()
-    stage.door.pulse.now = stage.door.pulse.request_until + 1
-    stage.door.sweep()
+    stage.unblock()
+    stage.context.time.now = stage.context.time.request_until + 1
+    stage.context.sweep()
     stage.connection.wake()
     assert stage.seen() == "304 idle"
 
@@ -376,19 +346,16 @@ async def test_a_held_poll_that_was_blocked_for_a_while_waits_for_its_news_and_n
 async def test_very_many_that_are_overdue_together_end_in_several_turns_of_the_loop() -> None:
     """18,000 took 0.3 s, and polls waited (S26). Who goes or asks meanwhile is left alone."""
     stage = Stage()
-    wires = [Wire(f"10.0.0.{number}") for number in range(200)]
-    crowd = [Connection(stage.door) for _ in wires]
-    for connection, wire in zip(crowd, wires, strict=True):
-        connection.connection_made(wire)
-    stage.door.pulse.now = stage.door.pulse.request_until + 1
-    stage.door.sweep()
-    crowd[198].connection_lost(None)
-    crowd[199].deadline = stage.door.pulse.now + 1
+    crowd = [stage.ends.connect(f"10.0.0.{number}") for number in range(200)]
+    stage.context.time.now = stage.context.time.request_until + 1
+    stage.context.sweep()
+    crowd[198][0].drop()
+    crowd[199][0].deadline = stage.context.time.now + 1
     ended = []
     for _ in range(4):
-        ended.append(sum(bool(wire.ends) for wire in wires))
+        ended.append(sum(bool(client.ends) for _, client in crowd))
         await asyncio.sleep(0)
-    assert ended == [63, 127, 191, 198]
+    assert ended == [64, 128, 192, 199]  # one of them has gone by itself
 
 
 @in_loop
@@ -397,7 +364,7 @@ async def test_what_came_while_the_client_did_not_read_is_answered_when_it_does(
     stage.begin("blocked")
     stage.send(POLL + POLL)
     assert stage.seen() == "soon deaf"
-    stage.connection.resume_writing()
+    stage.unblock()
     assert (stage.connection.state, stage.seen()) == (IDLE, "200 200 idle")
 
 
@@ -407,8 +374,8 @@ async def test_a_held_poll_is_answered_when_too_much_comes_behind_it(start: str)
     stage = Stage()
     stage.begin(start)
     stage.send(POLL * (MAX_WAITING_BYTES // len(POLL) + 1))
-    assert stage.wire.sent[0][9:12] == b"304"
-    assert stage.connection not in stage.door.waiting.held
+    assert stage.seen().startswith("304 ")
+    assert stage.connection not in stage.context.long_polls.held
 
 
 @pytest.mark.parametrize("start", ["held", "held blocked"])
@@ -420,18 +387,20 @@ async def test_a_held_poll_is_answered_when_too_many_pieces_come_behind_it(start
     for _ in range(MAX_WEIGHT // LEAST_WEIGHT + 1):
         assert not stage.wire.sent
         stage.send(b"G")
-    assert stage.wire.sent[0][9:12] == b"304"
+    assert stage.seen().startswith("304 ")
 
 
 @in_loop
 async def test_a_request_in_too_many_pieces_is_refused_and_the_next_one_may_have_as_many() -> None:
     stage = Stage()
     stage.begin("idle")
-    for head in (POLL[:-1], POLL[:-1]):
-        stage.send(head)
-        for _ in range(MAX_WEIGHT // LEAST_WEIGHT - 1):
-            stage.send(b"")
-        stage.send(b"\n")
+    pieces = MAX_WEIGHT // LEAST_WEIGHT - 1
+    long = POLL.replace(b"Host: x", b"Host: x\r\nX: " + b"y" * (pieces + 100))
+    for _ in range(2):
+        stage.send(long[:100])
+        for begin in range(100, 100 + pieces):
+            stage.send(long[begin : begin + 1])
+        stage.send(long[100 + pieces :])
     assert stage.seen() == "200 200 idle"
     for _ in range(MAX_WEIGHT // LEAST_WEIGHT + 1):
         assert stage.connection.state is not LAST
@@ -456,9 +425,9 @@ async def test_pipelined_requests_beyond_the_rate_are_refused_and_only_known_one
     """Of others nobody has looked where they end."""
     stage = Stage()
     stage.begin("idle")
-    lane = stage.door.callers.find(stage.connection.address)
-    assert lane is not None
-    lane.polls = Bucket(Rate(2))
+    session = stage.context.sessions.find(stage.connection.address)
+    assert session is not None
+    session.polls = Bucket(Rate(2))
     stage.send(POLL * 3 + POLL.replace(b"Host: x", b"Host: y") + POLL)
     assert (stage.connection.state, stage.seen()) == (LAST, "200 200 429 429 half linger")
 

@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 from duenotice.clock import boot_nanos
-from duenotice.metadata_api.alarm import alarm
+from duenotice.metadata_api.lease_timer import lease_timer
 
 MILLISECOND = 10**6
 
@@ -27,7 +27,7 @@ def look(sleeper: Sleeper) -> tuple[int, int]:
 
 def test_no_function_begins_after_the_moment_without_the_alarm_having_been_heard() -> None:
     """Here the process is stopped past the moment, and nothing is read between its end and the first look."""
-    sleeper, made = Sleeper(), alarm()
+    sleeper, made = Sleeper(), lease_timer()
     assert made is not None
     made.call(sleeper.wake)
     story = f"kill -STOP {os.getpid()}; sleep 0.2; kill -CONT {os.getpid()}"
@@ -42,7 +42,7 @@ def test_no_function_begins_after_the_moment_without_the_alarm_having_been_heard
 
 
 def test_it_can_be_put_off_and_there_is_none_on_another_thread() -> None:
-    sleeper, made = Sleeper(), alarm()
+    sleeper, made = Sleeper(), lease_timer()
     assert made is not None
     made.call(sleeper.wake)
     made.set(boot_nanos() + 3600 * 10**9)
@@ -50,7 +50,7 @@ def test_it_can_be_put_off_and_there_is_none_on_another_thread() -> None:
     while not sleeper.woken:
         signal.sigtimedwait([], 0.01)
     others: list[object] = []
-    thread = threading.Thread(target=lambda: others.append(alarm()))
+    thread = threading.Thread(target=lambda: others.append(lease_timer()))
     thread.start()
     thread.join()
     assert others == [None]

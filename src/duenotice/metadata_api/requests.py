@@ -1,15 +1,112 @@
-"""Which request asks what: the table of paths, and the checks that need no caller, in their order (A02-A07)."""
+"""What a request asks: paths, queries and checks (A02 to A07); and what is remembered of it, by its bytes."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
+from duenotice.errors import Malformed
+from duenotice.metadata_api.http1 import RequestHead, parse_head
 from duenotice.metadata_api.options import MetadataOptions
-from duenotice.metadata_api.queries import is_newer, parse_query, parse_tags, parse_wait
-from duenotice.metadata_api.questions import Describe, LetStart, ListVersions, Poll, Question, VmRequest, ask_of
-from duenotice.metadata_api.request_head import RequestHead
-from duenotice.metadata_api.responses import Answer, error, json
+from duenotice.metadata_api.responses import CLOSE, KEEP_ALIVE, Answer, error, json
 from duenotice.wire.api_versions import API_VERSIONS, EVERY_VERSION, ApiVersion, versions_of
 from duenotice.wire.instance import ANSWERED_VERSIONS, INSTANCE_VERSIONS
+from duenotice.wire.spans import parse_duration
+
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Show me my document; unless I have it (`known` are entity tags), in which case I may `wait` for a new one."""
+
+    version: ApiVersion
+    known: frozenset[str] = frozenset()
+    wait: float = 0.0
+
+    def has(self, incarnation: int) -> bool:
+        """Whether the caller has this document already (A10)."""
+        return str(incarnation) in self.known or _ANY in self.known
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Let the events named in the body start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Tell me about myself (A12): all of it, or what is under a path."""
+
+    path: tuple[str, ...] = ()
+    as_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListVersions:
+    """Which api-versions are there?"""
+
+
+Query = Poll | Approve | Describe | ListVersions | Answer
+"""An `Answer` stands for a request that is refused from every caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRequest:
+    """A question and how to send its answer.
+
+    `connection` is the header line that goes with it; `plain` marks the poll that most VMs send, once a second.
+    """
+
+    query: Query
+    closes: bool = False
+    connection: bytes = b""
+    plain: ApiVersion | None = None
+
+
+def parsed(head: RequestHead, query: Query) -> ParsedRequest:
+    """The question, with how its head wants the answer to be sent."""
+    closes = not head.keep_alive
+    connection = CLOSE if closes else b"" if head.minor else KEEP_ALIVE
+    if isinstance(query, Answer) and head.method == "HEAD":
+        query = query.without_body()
+    plain = query.version if isinstance(query, Poll) and not query.known else None
+    return ParsedRequest(query, closes, connection, plain)
+
+
+MAX_WAIT = 300.0
+"""Seconds; a longer wait is cut to this."""
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def parse_query(query: str) -> dict[str, list[str]]:
+    """Parameters by name, in lower case, each with all the values it was given."""
+    parameters: dict[str, list[str]] = {}
+    for piece in filter(None, query.split("&")):
+        name, _, value = piece.partition("=")
+        parameters.setdefault(unquote(name).lower(), []).append(unquote(value))
+    return parameters
+
+
+def parse_wait(text: str) -> float | None:
+    """Seconds from `500ms`, `30s`, `2m` or `30`; None when it is not a span of time."""
+    try:
+        return min(parse_duration(text), MAX_WAIT)
+    except Malformed:
+        return None
+
+
+def parse_tags(values: list[str]) -> frozenset[str]:
+    """What `If-None-Match` names, bare, quoted or weak (A10)."""
+    tags = (tag.strip().removeprefix("W/").strip('"') for value in values for tag in value.split(","))
+    return frozenset(filter(None, tags))
+
+
+def is_newer(version: str, known: tuple[str, ...]) -> bool:
+    """Whether this could be an api-version of the future."""
+    return _DATE.fullmatch(version) is not None and version > max(known)
+
 
 _RELAYED = ("x-forwarded-for", "forwarded", "x-real-ip", "via", "origin")
 _FETCH = "sec-fetch-"
@@ -24,7 +121,7 @@ class Route:
     With `version` it answers in that one, whatever the query says.
     """
 
-    asks: Mapping[str, Callable[["Target"], Question]]
+    asks: Mapping[str, Callable[["Target"], Query]]
     versions: tuple[str, ...] = ()
     newest: tuple[str, ...] = ()
     headerless: frozenset[str] = frozenset()
@@ -53,7 +150,7 @@ class Target:
         return self.route.version or self.parameter("api-version")
 
 
-def _poll(target: Target) -> Question:
+def _poll(target: Target) -> Query:
     wait = parse_wait(target.parameter("wait")) if "wait" in target.parameters else 0.0
     if wait is None:
         return error(400, "Bad request. wait is malformed. Use 500ms, 30s, 2m or a number of seconds.")
@@ -61,18 +158,18 @@ def _poll(target: Target) -> Question:
     return Poll(_VERSIONS[target.version], known, wait)
 
 
-def _approve(target: Target) -> Question:
-    return LetStart()
+def _approve(target: Target) -> Query:
+    return Approve()
 
 
-def _describe(target: Target) -> Question:
+def _describe(target: Target) -> Query:
     form = (target.parameter("format") or "json").lower()
     if form not in ("json", "text"):
         return error(400, "Bad request. format is unknown. Use format=json or format=text.")
     return Describe(target.children, as_text=form == "text")
 
 
-def _list_versions(target: Target) -> Question:
+def _list_versions(target: Target) -> Query:
     return ListVersions()
 
 
@@ -119,11 +216,11 @@ class Router:
             unknown_version,
         )
 
-    def ask(self, head: RequestHead) -> VmRequest:
+    def parse(self, head: RequestHead) -> ParsedRequest:
         """What a request asks, or why it is refused."""
-        return ask_of(head, self._question(head))
+        return parsed(head, self._query(head))
 
-    def _question(self, head: RequestHead) -> Question:
+    def _query(self, head: RequestHead) -> Query:
         target = self._target(head)
         if target is None:
             return error(404, f"Not found. Ask for {' or '.join(self._routes)}.")
@@ -184,3 +281,54 @@ def _newer_is_not_found(target: Target) -> Answer | None:
     if target.route.newer_is_not_found and is_newer(target.version, target.route.versions):
         return error(404, f"Not found. The newest api-version here is {target.route.newest[0]}.")
     return _unknown_version(target)
+
+
+MAX_ENTRIES = 4096
+MAX_REQUEST = 2048
+
+SHORT = 470
+"""Bytes that most polls do not have; Python finds room for so many much faster than for thousands."""
+
+_END = b"\r\n\r\n"
+
+
+class RequestCache:
+    """From the bytes of a request to what it asks; connections read `known` directly, the rest happens here.
+
+    To read `much` is enough for each request that is known, if it is short, and shows whether there is more. It is not
+    more than that because Python moves what it has read when that is far less than it had made room for.
+    """
+
+    __slots__ = ("_room", "_router", "known", "read_size")
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._room = MAX_ENTRIES
+        self.known: dict[bytes, ParsedRequest] = {}
+        self.read_size = SHORT
+
+    def add(self, data: bytes) -> ParsedRequest | None:
+        """What these bytes ask, if they are exactly one GET without a body; None leaves them to the reader."""
+        if len(data) > MAX_REQUEST or not data.startswith(b"GET ") or data.find(_END) != len(data) - len(_END):
+            return None
+        try:
+            head = parse_head(data[: -len(_END)])
+        except Malformed:
+            return None
+        if head.body_length != 0:
+            return None
+        request = self._router.parse(head)
+        self._remember(data, request)
+        return request
+
+    def _remember(self, data: bytes, request: ParsedRequest) -> None:
+        if len(self.known) >= self._room:
+            self.known.clear()
+        if self._room:
+            self.read_size = min(max(len(data) + 1, self.read_size if self.known else 0), SHORT)
+            self.known[data] = request
+
+    def close(self) -> None:
+        """Forget everything and store nothing more, so that each request takes the slow path."""
+        self._room = 0
+        self.known.clear()

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Collection, Iterator
 
 from duenotice.engine.publisher import Publisher, ScopePage
-from duenotice.metadata_api.caller import Lane
-from duenotice.metadata_api.questions import Poll, VmRequest
+from duenotice.metadata_api.requests import ParsedRequest, Poll
+from duenotice.metadata_api.sessions import VmSession
 
 BEAT_SECONDS = 0.1
 """How often the time of waiting polls is looked at; no timer for each of ten thousand."""
@@ -14,60 +14,62 @@ _WOKEN_AT_ONCE = 256
 
 Wake = Callable[[], None]
 
-Company = dict[object, None]
+DueTogether = dict[object, None]
 """All whose time is up at the same beat, in order: who came first is answered first."""
 
 
-class Held:
+class LongPoll:
     """One such poll: who asked what, which page is watched, and whose time is up at the same beat."""
 
-    __slots__ = ("address", "ask", "beat", "caller", "company", "page", "poll", "vm", "wake")
+    __slots__ = ("address", "beat", "caller", "due_together", "page", "poll", "request", "vm", "wake")
 
     def __init__(
         self,
-        ask: VmRequest,
+        request: ParsedRequest,
         poll: Poll,
-        lane: Lane,
+        session: VmSession,
         page: ScopePage,
         beat: int,
-        company: Company,
+        due_together: DueTogether,
         wake: Wake,
         caller: str,
     ) -> None:
-        self.ask, self.poll, self.page = ask, poll, page
-        self.vm, self.address, self.caller = lane.vm.name, lane.vm.address, caller
-        self.beat, self.company = beat, company
+        self.request, self.poll, self.page = request, poll, page
+        self.vm, self.address, self.caller = session.vm.name, session.vm.address, caller
+        self.beat, self.due_together = beat, due_together
         self.wake = wake
 
 
-class HeldPolls:
+class LongPolls:
     """All such polls, by the connection they came on."""
 
     __slots__ = ("_beats", "_by_beat", "_call_soon", "_publisher", "held")
 
     def __init__(self, publisher: Publisher, call_soon: Callable[[Wake], object]) -> None:
         self._publisher = publisher
-        self.held: dict[object, Held] = {}
-        self._by_beat: dict[int, Company] = {}
+        self.held: dict[object, LongPoll] = {}
+        self._by_beat: dict[int, DueTogether] = {}
         self._beats = 0
         self._call_soon = call_soon
 
-    def hold(self, who: object, ask: VmRequest, poll: Poll, lane: Lane, wake: Wake, caller: str = "") -> None:
+    def hold(
+        self, who: object, request: ParsedRequest, poll: Poll, session: VmSession, wake: Wake, caller: str = ""
+    ) -> None:
         """Wake when the document changes or the time is up; never before, and at most a beat after."""
         beat = self._beats + 1 + math.ceil(poll.wait / BEAT_SECONDS)
-        company = self._by_beat.setdefault(beat, {})
-        company[who] = None
-        page = self._publisher.watch(lane.scope, who, wake)
-        self.held[who] = Held(ask, poll, lane, page, beat, company, wake, caller)
+        due_together = self._by_beat.setdefault(beat, {})
+        due_together[who] = None
+        page = self._publisher.watch(session.scope, who, wake)
+        self.held[who] = LongPoll(request, poll, session, page, beat, due_together, wake, caller)
 
-    def let_go(self, who: object) -> Held | None:
+    def let_go(self, who: object) -> LongPoll | None:
         """Stop waiting; None when nobody waited."""
         held = self.held.pop(who, None)
         if held is not None:
             held.page.watchers.pop(who, None)
-            company = held.company
-            company.pop(who, None)
-            if not company:
+            due_together = held.due_together
+            due_together.pop(who, None)
+            if not due_together:
                 self._by_beat.pop(held.beat, None)
         return held
 
@@ -81,8 +83,8 @@ class HeldPolls:
 
         A caller that counts as the default VM may become a VM of its own.
         """
-        held_polls = self.held.values()
-        wakes = [held.wake for held in held_polls if held.address in addresses or held.caller in addresses]
+        waiting = self.held.values()
+        wakes = [held.wake for held in waiting if held.address in addresses or held.caller in addresses]
         self._call_soon(lambda: self._wake_some(iter(wakes)))
 
     def _wake_some(self, wakes: Iterator[Wake]) -> None:
