@@ -14,8 +14,8 @@ from benchmarks.support.node import Node
 from benchmarks.support.process import resident_bytes
 from benchmarks.support.results import Row, p50, p99, within
 from benchmarks.support.yard import Yard
-from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.ledger import NAME, read_ledger
+from duenotice.agent.state import LedgerRecord
 from duenotice.client import OperatorClient
 
 FLEET = 1000

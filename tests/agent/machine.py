@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from duenotice.agent.cases import Case, LedgerRecord
 from duenotice.agent.ledger import NAME, read_cases, read_ledger
+from duenotice.agent.state import Case, LedgerRecord
 from tests.agent import dying
 from tests.support.node import Node
 from tests.support.nursery import Forked

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent.cases import Case
 from duenotice.agent.ledger import read_cases
+from duenotice.agent.state import Case
 from tests.handlers.databases import postgresql, psql
 from tests.handlers.occasions import script, wait_until
 from tests.handlers.private_systemd import PrivateSystemd, private_systemd

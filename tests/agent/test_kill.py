@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent import agent, plan
+from duenotice.agent import planner, runtime
 from duenotice.backoff import Backoff
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.support.node import Node
@@ -225,8 +225,8 @@ def test_an_agent_killed_at_any_record_prepares_again_what_was_undone(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ):
     """Somebody puts back what is prepared; whichever record was the last one, it is prepared when all is said (S12)."""
-    monkeypatch.setattr(plan, "LOOK_AGAIN", 0.3)
-    monkeypatch.setattr(agent, "AGAIN", Backoff(0.3, 0.3))
+    monkeypatch.setattr(planner, "LOOK_AGAIN", 0.3)
+    monkeypatch.setattr(runtime, "LOOK_BACKOFF", Backoff(0.3, 0.3))
 
     def tell(number: int) -> Machine:
         folder = tmp_path / str(number)

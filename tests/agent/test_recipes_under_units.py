@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent.cases import Work
 from duenotice.agent.ledger import read_cases
+from duenotice.agent.state import Work
 from tests.agent.test_hooks_under_units import HERE, IS_HIDDEN, ROOT, SHIPPED, check_unit
 from tests.handlers.occasions import script, wait_until
 from tests.handlers.private_systemd import PrivateSystemd, private_systemd

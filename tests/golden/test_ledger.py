@@ -9,9 +9,9 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
-from duenotice.agent.cases import Case, Cases, LedgerRecord, What, Work, apply, snapshot
 from duenotice.agent.drill import Drill, current, inject
 from duenotice.agent.ledger import NAME, encode, read_cases, read_ledger
+from duenotice.agent.state import Case, Cases, LedgerRecord, What, Work, apply, snapshot
 from duenotice.wire.seen_documents import SeenEvent
 from tests.golden.compare import assert_golden, assert_same_as_golden, golden
 from tests.golden.examples import NOON, bare, full, left_out, reached

@@ -14,9 +14,9 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from duenotice import __version__
-from duenotice.agent import metrics as agent
-from duenotice.agent.cases import Cases, apply
-from duenotice.agent.recorder import Counters
+from duenotice.agent import status as agent
+from duenotice.agent.ledger import Counters
+from duenotice.agent.state import Cases, apply
 from duenotice.domain.state import State
 from duenotice.domain.subscription import Subscription
 from duenotice.operator_api import metric_table as service

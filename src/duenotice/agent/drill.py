@@ -16,10 +16,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from duenotice.agent.cases import Case, Cases, LedgerRecord
 from duenotice.agent.ledger import NAME as LEDGER
 from duenotice.agent.ledger import read_cases, read_ledger
-from duenotice.agent.plan import PlanView, is_ready
+from duenotice.agent.planner import PlanView, is_ready
+from duenotice.agent.state import Case, Cases, LedgerRecord
 from duenotice.clock import LAST_MOMENT, later, monotonic
 from duenotice.errors import Malformed, Unavailable, reason
 from duenotice.system import read_whole

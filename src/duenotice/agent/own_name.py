@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from duenotice.agent.logs import complain, describe, log
+from duenotice.agent.log import complain, describe, log
 from duenotice.agent.problems import Problem
 from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
-from duenotice.agent.config_tables import Peers
-from duenotice.agent.http import Request
-from duenotice.agent.logs import describe, log
-from duenotice.agent.plan import AskPeers, PeerNews
+from duenotice.agent.config import Peers
+from duenotice.agent.http_server import Request
+from duenotice.agent.log import describe, log
+from duenotice.agent.planner import AskPeers, PeerNews
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured
 from duenotice.http.fetch import HttpAnswer, fetch
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
-from duenotice.agent.cases import Case
-from duenotice.agent.logs import log
-from duenotice.agent.plan import PlanView, has_held_enough
+from duenotice.agent.log import log
+from duenotice.agent.planner import PlanView, has_held_enough
+from duenotice.agent.state import Case
 from duenotice.clock import later, monotonic
 from duenotice.escape import one_line
 from duenotice.system import sd_notify

@@ -5,15 +5,14 @@ import signal
 from pathlib import Path
 
 from duenotice import __version__
-from duenotice.agent.agent import Agent
 from duenotice.agent.check import never_matches
 from duenotice.agent.config import Config, load_config
 from duenotice.agent.handlers.loading import problems
 from duenotice.agent.handlers.runs import AT_START, RUNS
 from duenotice.agent.handlers.trust import require_trusted_files
-from duenotice.agent.ledger import Ledger, read_cases
-from duenotice.agent.logs import complain, log
-from duenotice.agent.recorder import Pretended, Recorder
+from duenotice.agent.ledger import Ledger, Pretended, Recorder, read_cases
+from duenotice.agent.log import complain, log
+from duenotice.agent.runtime import Agent
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import DuenoticeError, Refused
 from duenotice.system import sd_notify, watchdog_seconds

@@ -4,9 +4,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from duenotice.agent.cases import Case, Cases, LedgerRecord, apply, fingerprint
-from duenotice.agent.plan import ApprovalPolicy, PlanView
-from duenotice.agent.rules import HandlerRule, HandlerSpec
+from duenotice.agent.planner import ApprovalPolicy, HandlerRule, HandlerSpec, PlanView
+from duenotice.agent.state import Case, Cases, LedgerRecord, apply, fingerprint
 from duenotice.wire.seen_documents import SeenEvent
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)

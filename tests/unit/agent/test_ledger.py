@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent.cases import snapshot
 from duenotice.agent.ledger import BLOCK, COMPACT_ABOVE, NAME, Ledger, encode, is_taken, read_cases, read_ledger
+from duenotice.agent.state import snapshot
 from duenotice.errors import Conflict, Damaged, Misconfigured
 from tests.unit.agent.build import ID, append, event, record, seen
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from duenotice.agent.config_tables import Peers
-from duenotice.agent.http import Request, serve
+from duenotice.agent.config import Peers
+from duenotice.agent.http_server import Request, serve
 from duenotice.agent.peers import PATH, Asking, PeerState, answer_peer, sign
-from duenotice.agent.plan import AskPeers, PeerNews
+from duenotice.agent.planner import AskPeers, PeerNews
 from duenotice.http.fetch import HttpAnswer
 
 KEY = b"0123456789abcdef"

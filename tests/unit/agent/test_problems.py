@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent import agent as agents
 from duenotice.agent import problems
+from duenotice.agent import runtime as agents
 from duenotice.agent.problems import KINDS, RECENT, Problem, SaidProblems, of_cases
 from tests.unit.agent.build import NOW, cases, record, seen, view
-from tests.unit.agent.test_ports import idle_agent
+from tests.unit.agent.test_status import idle_agent
 
 UNPREPARED = (seen(), record("unprepared", reason="a has failed."))
 OVER = record("returning", reason="gone")

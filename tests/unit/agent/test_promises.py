@@ -11,9 +11,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from duenotice.agent.cases import Cases, LedgerRecord, apply, fingerprint
-from duenotice.agent.plan import ApprovalPolicy, Approve, PlanView, Prepare, Recover, Step, plan, sight, woken
-from duenotice.agent.rules import HandlerRule, HandlerSpec
+from duenotice.agent.planner import (
+    ApprovalPolicy,
+    Approve,
+    HandlerRule,
+    HandlerSpec,
+    PlanView,
+    Prepare,
+    Recover,
+    Step,
+    plan,
+    sight,
+    woken,
+)
+from duenotice.agent.state import Cases, LedgerRecord, apply, fingerprint
 from duenotice.wire.seen_documents import SeenEvent
 from tests.unit.agent.build import ME, NOW
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from duenotice.agent.cases import CLOSED_KEPT, LedgerRecord
-from duenotice.agent.recorder import Pretended, Recorder
+from duenotice.agent.ledger import Pretended, Recorder
+from duenotice.agent.state import CLOSED_KEPT, LedgerRecord
 from duenotice.errors import Misconfigured
 from tests.unit.agent.build import append, event, record, seen
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.agent.rules import HandlerRule, rule_for
+from duenotice.agent.planner import HandlerRule, rule_for
 from tests.unit.agent.build import event
 
 

@@ -7,11 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
-from duenotice.agent.handlers.deadline import until
-from duenotice.agent.handlers.hook import run_hook
-from duenotice.agent.handlers.options import Argv, SpanSeconds
-from duenotice.agent.handlers.units import SYSTEMCTL, Units, check_unit
+from duenotice.agent.handlers.base import Argv, Handler, HandlerFailed, Occasion, SpanSeconds, until
+from duenotice.agent.handlers.processes import run_hook
+from duenotice.agent.handlers.systemd import SYSTEMCTL, Units, check_unit
 from duenotice.clock import monotonic
 
 Stamp = tuple[int, int, int]

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from duenotice.agent.cases import fingerprint
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
-from duenotice.agent.handlers.hook import look_with, run_hook
-from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.base import Argv, Handler, HandlerFailed, Occasion
+from duenotice.agent.handlers.processes import look_with, run_hook
+from duenotice.agent.state import fingerprint
 
 _HOOK_NAME = re.compile(r"\d\d-[\w.-]+", re.ASCII)
 

@@ -7,9 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left, until
-from duenotice.agent.handlers.options import SpanSeconds
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, SpanSeconds, TryAgain, seconds_left, until
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured
 from duenotice.settings import parse_listen

@@ -5,8 +5,7 @@ import json
 import msgspec
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left, until
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain, seconds_left, until
 from duenotice.agent.handlers.secrets import basic_auth, trusting
 from duenotice.errors import Malformed
 from duenotice.http.fetch import HttpAnswer, fetch, parse_url

@@ -2,9 +2,7 @@
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Handler, Occasion
-from duenotice.agent.handlers.deadline import until
-from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.base import Argv, Handler, Occasion, until
 from duenotice.agent.handlers.processes import run
 
 _SWITCH_WAL = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_switch_wal() END"

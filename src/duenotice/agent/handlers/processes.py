@@ -4,6 +4,7 @@ Its end is what counts: a child that it leaves may hold its pipes open for ever.
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -15,10 +16,10 @@ from typing import Any, NamedTuple
 
 import duenotice
 from duenotice.agent.handlers import supervisor
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, Printed, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left
+from duenotice.agent.handlers.base import Argv, HandlerFailed, Occasion, Printed, TryAgain, seconds_left
 from duenotice.agent.handlers.runs import MARK, RUNS, Run
 from duenotice.agent.handlers.trust import require_trusted
+from duenotice.wire.seen_documents import event_to_json
 
 LAST_LOOK = 0.1
 """Seconds after the deadline: a machine that stood still learns only then that the program has ended before (S13)."""
@@ -290,3 +291,51 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+LONGEST_VALUE = 32_000
+"""The kernel allows 128 KiB for a value; a longer one is complete on standard input only."""
+
+
+async def run_hook(argv: Argv, phase: str, occasion: Occasion) -> None:
+    """Run one program of the administrator for one phase, `prepare` or `recover`."""
+    environment = hook_environment(phase, occasion)
+    await run(argv, occasion, environment=environment, stdin=_event(occasion), printed=occasion.printed)
+
+
+async def look_with(argv: Argv, occasion: Occasion) -> str:
+    """Run the administrator's program that looks whether all is still prepared; what it says if not, else nothing."""
+    environment = hook_environment("prepared", occasion)
+    looked = await finish(argv, occasion, environment=environment, stdin=_event(occasion), printed=occasion.printed)
+    if looked.code == TRY_AGAIN or looked.code < 0:
+        raise TryAgain(ended(argv, looked), hint="Whether all is still prepared is not known; it is asked again.")
+    return ended(argv, looked) if looked.code else ""
+
+
+def _event(occasion: Occasion) -> bytes:
+    return json.dumps(event_to_json(occasion.event)).encode()
+
+
+def hook_environment(phase: str, occasion: Occasion) -> dict[str, str]:
+    """The agent's own environment without its settings (they may be secret), and the event."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("DUENOTICE_")}
+    shown = event_to_json(occasion.event)
+    values = {
+        "EVENT_ID": shown["EventId"],
+        "EVENT_TYPE": shown["EventType"],
+        "EVENT_STATUS": shown["EventStatus"],
+        "EVENT_NOT_BEFORE": shown["NotBefore"],
+        "EVENT_RESOURCES": ",".join(shown["Resources"]),
+        "EVENT_SOURCE": shown["EventSource"],
+        "EVENT_DESCRIPTION": shown["Description"],
+        "EVENT_DURATION": str(shown["DurationInSeconds"]),
+        "EVENT_PHASE": phase,
+        "VM": occasion.vm,
+        "DRILL": "1" if occasion.drill else "",
+    }
+    return inherited | {f"DUENOTICE_{key}": _plain(value) for key, value in values.items()}
+
+
+def _plain(value: str) -> str:
+    """The text without what an environment cannot hold: NUL, and half a character."""
+    return value[:LONGEST_VALUE].replace("\0", "").encode(errors="replace").decode()

@@ -10,10 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from duenotice.agent.cases import Cases
-from duenotice.agent.handlers.base import Handler, Occasion
-from duenotice.agent.handlers.deadline import seconds_left
-from duenotice.agent.handlers.options import SpanSeconds
+from duenotice.agent.handlers.base import Handler, Occasion, SpanSeconds, seconds_left
+from duenotice.agent.state import Cases
 
 
 class Switch:

@@ -5,13 +5,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Handler, Occasion
+from duenotice.agent.handlers.base import Argv, Handler, Occasion
 from duenotice.agent.handlers.command import HookStep, prepare_step, recover_step
-from duenotice.agent.handlers.hook import run_hook
-from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.processes import run_hook
+from duenotice.agent.handlers.systemd import SYSTEMCTL, Systemd, check_unit
 from duenotice.agent.handlers.systemd import Options as SystemdOptions
-from duenotice.agent.handlers.systemd import Systemd
-from duenotice.agent.handlers.units import SYSTEMCTL, check_unit
 
 
 class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):

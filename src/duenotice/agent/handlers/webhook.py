@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left
+from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain, seconds_left
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.backoff import Backoff
 from duenotice.errors import Malformed, Unavailable

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent.handlers import KINDS
 from duenotice.agent.handlers.base import Handler
-from duenotice.agent.handlers.loading import handler_class, kinds, load, problems
+from duenotice.agent.handlers.loading import KINDS, handler_class, kinds, load, problems
 from duenotice.errors import Misconfigured
 
 SMALLEST: dict[str, dict[str, Any]] = {

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent.foresight import foresee
-from duenotice.agent.plan import ApprovalPolicy
-from duenotice.agent.rules import HandlerRule, HandlerSpec
+from duenotice.agent.dry_run import foresee
+from duenotice.agent.planner import ApprovalPolicy, HandlerRule, HandlerSpec
 from tests.unit.agent.build import ME, NOW, case, event, record, seen, view
 
 GUARD = ApprovalPolicy("own", group=(ME, "web-1", "web-2"), keep=2)

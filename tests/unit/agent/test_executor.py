@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from duenotice.agent import work
-from duenotice.agent.cases import LedgerRecord
+from duenotice.agent import executor
+from duenotice.agent.executor import HandlerRunner, Later, within
 from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
-from duenotice.agent.plan import RESERVE, Prepare, Recover
-from duenotice.agent.recorder import Pretended, Recorder
-from duenotice.agent.rules import HandlerSpec
-from duenotice.agent.tasks import Later, Tasks
-from duenotice.agent.work import HandlerRunner, within
+from duenotice.agent.ledger import Pretended, Recorder
+from duenotice.agent.planner import RESERVE, HandlerSpec, Prepare, Recover
+from duenotice.agent.runtime import Tasks
+from duenotice.agent.state import LedgerRecord
 from duenotice.backoff import Backoff
 from duenotice.clock import monotonic, wall
 from tests.unit.agent.build import ID, NOW, cases, event, record, seen
@@ -102,7 +101,7 @@ def test_a_handler_that_hangs_is_cut_off_at_its_deadline():
 
 def test_a_handler_that_will_not_be_cut_off_is_left_to_itself(monkeypatch: pytest.MonkeyPatch):
     """It has a moment to clean up, and no more."""
-    monkeypatch.setattr(work, "GRACE", 0.02)
+    monkeypatch.setattr(executor, "GRACE", 0.02)
 
     async def stubborn(occasion: Occasion) -> None:
         with suppress(asyncio.CancelledError):
@@ -165,7 +164,7 @@ def test_an_event_that_waits_for_the_handler_of_another_has_all_of_its_time_for_
 
 def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPatch):
     """As a hook asks for with exit 75; each try has the notes of the last."""
-    monkeypatch.setattr(work, "AGAIN", Backoff(0.01, 10.0))
+    monkeypatch.setattr(executor, "AGAIN", Backoff(0.01, 10.0))
     met: list[dict[str, Any]] = []
 
     async def third_time(occasion: Occasion) -> None:
@@ -181,12 +180,12 @@ def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPa
 
 def test_nothing_is_tried_again_when_a_clock_was_set_right_and_the_notice_is_over(monkeypatch: pytest.MonkeyPatch):
     """H07: how long it may take was counted while the time of day was wrong."""
-    monkeypatch.setattr(work, "AGAIN", Backoff(0.01, 10.0))
+    monkeypatch.setattr(executor, "AGAIN", Backoff(0.01, 10.0))
     tries: list[Occasion] = []
 
     async def busy(occasion: Occasion) -> None:
         tries.append(occasion)
-        monkeypatch.setattr(work, "wall", lambda: LONG.not_before)
+        monkeypatch.setattr(executor, "wall", lambda: LONG.not_before)
         raise TryAgain("Busy.")
 
     told = Bench(Scripted(busy)).prepare()
@@ -202,7 +201,7 @@ def test_nothing_is_tried_again_when_the_last_document_does_not_have_the_event_a
     monkeypatch: pytest.MonkeyPatch,
 ):
     """S14: the disk may be read-only when it goes (agents_world 1223747143 --changing)."""
-    monkeypatch.setattr(work, "AGAIN", Backoff(0.01, 10.0))
+    monkeypatch.setattr(executor, "AGAIN", Backoff(0.01, 10.0))
     tries: list[Occasion] = []
 
     async def busy(occasion: Occasion) -> None:

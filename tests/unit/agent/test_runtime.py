@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent.agent import Agent
-from duenotice.agent.cases import LedgerRecord, fingerprint
 from duenotice.agent.config import read_config
-from duenotice.agent.plan import Approve, AskPeers, LookAgain, PeerNews, Prepare, Recover, Step, plan
-from duenotice.agent.recorder import Pretended, Recorder
+from duenotice.agent.ledger import Pretended, Recorder
+from duenotice.agent.planner import Approve, AskPeers, LookAgain, PeerNews, Prepare, Recover, Step, plan
+from duenotice.agent.runtime import Agent
+from duenotice.agent.state import LedgerRecord, fingerprint
 from duenotice.client import AsyncMetadataClient, MetadataError
 from duenotice.errors import DuenoticeError
 from duenotice.wire.seen_documents import SeenDocument, SeenEvent
@@ -78,7 +78,7 @@ def test_an_answer_that_comes_after_the_start_it_has_caused_still_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What we approve may be seen as started first; the approval is recorded all the same (S12)."""
-    monkeypatch.setattr("duenotice.agent.agent.ON_ITS_WAY", 60.0)
+    monkeypatch.setattr("duenotice.agent.runtime.ON_ITS_WAY", 60.0)
 
     async def scene() -> str:
         asked, may_answer = asyncio.Event(), asyncio.Event()

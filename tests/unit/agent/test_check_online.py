@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duenotice.agent import online
+from duenotice.agent.check import Online, ask_service, online_findings
 from duenotice.agent.config import read_config
 from duenotice.wire.spans import format_rfc1123
 from tests.support.evil import EvilServer, json_answer
@@ -15,14 +15,14 @@ def test_the_clocks_are_compared_with_the_date_of_the_answer(seconds: int, least
     """It tells whole seconds, so one second does not count as a difference; a busy machine may take some more."""
     date = f"Date: {format_rfc1123(datetime.now(UTC) + timedelta(seconds=seconds))}"
     with EvilServer(json_answer({"compute": {"name": "web-0"}}, date)) as server:
-        answer = online.ask(read_config(f'[metadata]\nendpoint = "{server.endpoint}"\n'))
+        answer = ask_service(read_config(f'[metadata]\nendpoint = "{server.endpoint}"\n'))
     assert answer.ahead is not None and least <= answer.ahead <= most
 
 
 def test_a_service_that_does_not_tell_the_time_is_not_compared() -> None:
     with EvilServer(json_answer({"compute": {"name": "web-0"}})) as server:
-        answer = online.ask(read_config(f'[metadata]\nendpoint = "{server.endpoint}"\n'))
-    assert answer == online.Online("web-0", None)
+        answer = ask_service(read_config(f'[metadata]\nendpoint = "{server.endpoint}"\n'))
+    assert answer == Online("web-0", None)
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ def test_a_service_that_does_not_tell_the_time_is_not_compared() -> None:
 )
 def test_what_would_go_wrong_is_found(name: str, ahead: float | None, found: list[str]) -> None:
     config = read_config(f'[metadata]\nname = "{name}"\n')
-    problems = online.findings(config, online.Online("web-0", ahead))
+    problems = online_findings(config, Online("web-0", ahead))
     assert [problem.partition(":")[0] for problem in problems] == found
 
 
 def test_which_clock_is_behind_is_said() -> None:
     config = read_config("")
-    said = [online.findings(config, online.Online("web-0", ahead))[0] for ahead in (90.0, -90.0)]
+    said = [online_findings(config, Online("web-0", ahead))[0] for ahead in (90.0, -90.0)]
     assert [" ".join(words.split()[1:8]) for words in said] == [
         "this machine is 1m 30s behind the",
         "this machine is 1m 30s ahead of",

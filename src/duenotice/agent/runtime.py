@@ -1,21 +1,22 @@
 """The agent: poll → plan → run → record → approve → recover. It does what the plan says, and decides nothing itself."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from duenotice.agent import drill as drills
-from duenotice.agent.cases import Cases, LedgerRecord, apply, fingerprint, unfinished
 from duenotice.agent.config import Config
-from duenotice.agent.foresight import foresee
+from duenotice.agent.control import answer_action
+from duenotice.agent.dry_run import foresee
+from duenotice.agent.executor import HandlerRunner, Later
 from duenotice.agent.handlers.readiness import SWITCH
-from duenotice.agent.levers import pull
-from duenotice.agent.logs import complain, describe, log
+from duenotice.agent.ledger import Recorder
+from duenotice.agent.log import complain, describe, log
 from duenotice.agent.own_name import OwnName
 from duenotice.agent.peers import Asking
-from duenotice.agent.plan import (
+from duenotice.agent.planner import (
     ApprovalPolicy,
     Approve,
     AskPeers,
@@ -28,16 +29,14 @@ from duenotice.agent.plan import (
     Wait,
     may_approve,
     plan,
+    rule_for,
     sight,
     unprepared,
     woken,
 )
-from duenotice.agent.ports import Ports
 from duenotice.agent.problems import RECENT, Problem, SaidProblems, of_cases
-from duenotice.agent.recorder import Recorder
-from duenotice.agent.rules import rule_for
-from duenotice.agent.tasks import Later, Tasks
-from duenotice.agent.work import HandlerRunner
+from duenotice.agent.state import Cases, LedgerRecord, apply, fingerprint, unfinished
+from duenotice.agent.status import Ports
 from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
@@ -54,8 +53,8 @@ UNREAD = 60.0
 """Seconds without a document, or without any try to get one, that are too many."""
 CLOCK_OFF = 5.0
 """Seconds by which our clock may differ from the service's; the notice left is wrong by as much."""
-QUICK = Backoff(0.5, 2.0)
-AGAIN = Backoff(10.0, 10.0)
+APPROVAL_BACKOFF = Backoff(0.5, 2.0)
+LOOK_BACKOFF = Backoff(10.0, 10.0)
 """Between two looks at what is prepared."""
 ON_ITS_WAY = 0.25
 """Seconds for the answer to an approval, when the event is seen as started; no try is repeated then."""
@@ -86,7 +85,7 @@ class Agent:
         self.tasks = Tasks(self.wake)
         self.worker = HandlerRunner(recorder, lambda: self.me, self.boot, self._is_there)
         self.use(config)
-        self._ports = Ports(self, lambda asked: pull(self, asked))
+        self._ports = Ports(self, lambda asked: answer_action(self, asked))
 
     def wake(self) -> None:
         """Look again soon."""
@@ -303,11 +302,11 @@ class Agent:
             case Recover():
                 self.tasks.start(_key(step), lambda: self.worker.recover(step))
             case LookAgain():
-                self.tasks.start(_key(step), lambda: self._look_again(step), AGAIN)
+                self.tasks.start(_key(step), lambda: self._look_again(step), LOOK_BACKOFF)
             case AskPeers():
                 self.tasks.start(_key(step), lambda: self._ask(step), Backoff(1.0, 1.0))
             case Approve():
-                self.tasks.start(_key(step), lambda: self._approve(step), QUICK)
+                self.tasks.start(_key(step), lambda: self._approve(step), APPROVAL_BACKOFF)
             case Wait():
                 pass  # the tick looks again
 
@@ -416,3 +415,68 @@ class Agent:
 def _key(step: Step) -> tuple[Any, ...]:
     """Two steps with the same key are the same work."""
     return (type(step), step.event_id, getattr(step, "handler", ""))
+
+
+JobWork = Callable[[], Coroutine[Any, Any, None]]
+JOB_BACKOFF = Backoff(1.0, 60.0)
+
+
+class Tasks:
+    """Tasks by key; a task that hangs delays only its own key."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._running: dict[Hashable, asyncio.Task[None]] = {}
+        self._failures: dict[Hashable, int] = {}
+        self._paused_until: dict[Hashable, float] = {}
+
+    def start(self, key: Hashable, work: JobWork, backoff: Backoff = JOB_BACKOFF) -> None:
+        """Begin a task, unless it is running or must pause."""
+        if key not in self._running and monotonic() >= self._paused_until.get(key, 0.0):
+            task = asyncio.ensure_future(work())
+            self._running[key] = task
+            task.add_done_callback(lambda done: self._ended(key, done, backoff))
+
+    def cancel(self, chosen: Callable[[Any], bool]) -> None:
+        """Stop tasks that are no longer wanted; each is told once, so that it can clean up undisturbed."""
+        for key, task in self._running.items():
+            if chosen(key) and not task.cancelling():
+                task.cancel()
+
+    def forget(self, wanted: Callable[[Any], bool]) -> None:
+        """Forget failures that nobody asks about any more (S24)."""
+        for key in [key for key in self._failures if not wanted(key)]:
+            del self._failures[key], self._paused_until[key]
+
+    def is_running(self, key: Hashable) -> bool:
+        return key in self._running
+
+    def hurry(self, chosen: Callable[[Any], bool]) -> None:
+        """Pause no longer."""
+        for key in [key for key in self._paused_until if chosen(key)]:
+            self._paused_until[key] = 0.0
+
+    async def stop(self) -> None:
+        """Cancel everything and wait until it has cleaned up."""
+        self.cancel(lambda key: True)
+        if self._running:
+            await asyncio.wait(list(self._running.values()))
+
+    def _ended(self, key: Hashable, task: "asyncio.Task[None]", backoff: Backoff) -> None:
+        del self._running[key]
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            self._failures.pop(key, None)
+            self._paused_until.pop(key, None)
+        else:
+            self._pause(key, error, backoff)
+        self._wake()
+
+    def _pause(self, key: Hashable, error: BaseException, backoff: Backoff) -> None:
+        if not isinstance(error, Later) and isinstance(error, Exception):
+            complain("step-failed", error, step=str(key))
+        failures = self._failures.get(key, 0)
+        pause = backoff.after(failures)
+        self._failures[key] = failures + 1
+        self._paused_until[key] = monotonic() + pause
+        asyncio.get_running_loop().call_later(pause, self._wake)

@@ -1,51 +1,42 @@
-"""What a person may want of the running agent: try a handler again, go on without it, rehearse, end the rehearsal.
+"""The control socket `agent.sock`, both ends: what a person may ask of the running agent.
 
-Asked at the socket in the state directory. What is wanted is recorded before it is done, as everything else (S15).
+Actions are to try a handler again, to go on without it, to begin a drill and to end it. What is wanted is recorded
+before it is done, as everything else (S15). The second half is what commands use.
 """
 
 import json
+import os
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
-from urllib.parse import parse_qsl, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from duenotice.agent import drill as drills
-from duenotice.agent.cases import Case, Cases, LedgerRecord, What
-from duenotice.agent.config import Config
-from duenotice.agent.http import Request
-from duenotice.agent.plan import PlanView, notice_left
-from duenotice.agent.recorder import Recorder
-from duenotice.agent.rules import rule_for
-from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
+from duenotice.agent.http_server import Request, short_name
+from duenotice.agent.planner import notice_left, rule_for
+from duenotice.agent.state import Case, Cases, LedgerRecord, What
+from duenotice.agent.status import SOCKET
+from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
 from duenotice.http.fetch import HttpAnswer
+
+if TYPE_CHECKING:
+    from duenotice.agent.runtime import Agent
 
 BY_A_PERSON = "a person has asked for it"
 STATUSES: dict[type[DuenoticeError], int] = {Malformed: 400, NotFound: 404, Refused: 409, DuenoticeError: 503}
-"""The status of an answer for each class of errors; `asking` turns it back into an error."""
+"""The status of an answer for each class of errors; `_ERRORS` turns it back."""
 
 
-class Led(Protocol):
-    """What levers need of an agent."""
-
-    config: Config
-    recorder: Recorder
-    directory: Path
-
-    def view(self) -> PlanView: ...
-    def is_at_work(self, event_id: str, handler: str) -> bool: ...
-    def hurry(self, event_id: str, handler: str) -> None: ...
-    def wake(self) -> None: ...
-
-
-async def pull(agent: Led, asked: Request) -> HttpAnswer:
+async def answer_action(agent: "Agent", asked: Request) -> HttpAnswer:
     """Do what a request asks for, and say what happened."""
     target = urlsplit(asked.target)
     wanted = dict(parse_qsl(target.query))
-    lever = _LEVERS.get(target.path)
+    action = _ACTIONS.get(target.path)
     try:
-        if lever is None:
-            raise NotFound("There is no such thing to ask for.", hint=f"There are {', '.join(_LEVERS)}.")
-        said = await lever(agent, wanted)
+        if action is None:
+            raise NotFound("There is no such thing to ask for.", hint=f"There are {', '.join(_ACTIONS)}.")
+        said = await action(agent, wanted)
     except DuenoticeError as error:
         status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
         return HttpAnswer(status, json.dumps({"error": error.message, "hint": error.hint}).encode())
@@ -53,7 +44,7 @@ async def pull(agent: Led, asked: Request) -> HttpAnswer:
     return HttpAnswer(200, json.dumps({"done": said}).encode())
 
 
-async def _retry(agent: Led, wanted: Mapping[str, str]) -> str:
+async def _retry(agent: "Agent", wanted: Mapping[str, str]) -> str:
     case, handler = _found(agent, wanted)
     work, event_id = case.works.get(handler), case.event.event_id
     if case.returning:
@@ -75,7 +66,7 @@ async def _retry(agent: Led, wanted: Mapping[str, str]) -> str:
     return f"{handler} prepares again."
 
 
-async def _skip(agent: Led, wanted: Mapping[str, str]) -> str:
+async def _skip(agent: "Agent", wanted: Mapping[str, str]) -> str:
     case, handler = _found(agent, wanted)
     work = case.works.get(handler)
     if case.returning:
@@ -89,7 +80,7 @@ async def _skip(agent: Led, wanted: Mapping[str, str]) -> str:
     return f"Nothing waits for {handler} any more. What it had begun is put back after the event."
 
 
-async def _drill(agent: Led, wanted: Mapping[str, str]) -> str:
+async def _drill(agent: "Agent", wanted: Mapping[str, str]) -> str:
     drill = drills.decode(wanted.get("drill", "").encode())
     known = drills.current(agent.directory, agent.recorder.cases)
     if known is not None:
@@ -99,7 +90,7 @@ async def _drill(agent: Led, wanted: Mapping[str, str]) -> str:
     return drill.event_id
 
 
-async def _cancel_drill(agent: Led, wanted: Mapping[str, str]) -> str:
+async def _cancel_drill(agent: "Agent", wanted: Mapping[str, str]) -> str:
     """Its event is gone then, so all that it had prepared is put back."""
     try:
         drill = drills.current(agent.directory, agent.recorder.cases)
@@ -112,7 +103,7 @@ async def _cancel_drill(agent: Led, wanted: Mapping[str, str]) -> str:
     return drill.event_id
 
 
-_LEVERS: dict[str, Callable[[Led, Mapping[str, str]], Awaitable[str]]] = {
+_ACTIONS: dict[str, Callable[["Agent", Mapping[str, str]], Awaitable[str]]] = {
     "/retry": _retry,
     "/skip": _skip,
     "/drill": _drill,
@@ -120,7 +111,7 @@ _LEVERS: dict[str, Callable[[Led, Mapping[str, str]], Awaitable[str]]] = {
 }
 
 
-def _found(agent: Led, wanted: Mapping[str, str]) -> tuple[Case, str]:
+def _found(agent: "Agent", wanted: Mapping[str, str]) -> tuple[Case, str]:
     """The event, by its id or the beginning of it, and the handler, by its name."""
     case = _case(agent.recorder.cases, wanted.get("event", ""))
     rule = rule_for(agent.config.rules, case.event)
@@ -143,9 +134,58 @@ def _case(cases: Cases, words: str) -> Case:
     return found[0]
 
 
-async def _record(agent: Led, what: What, case: Case, handler: str) -> None:
+async def _record(agent: "Agent", what: What, case: Case, handler: str) -> None:
     view, drill = agent.view(), case.drill
     reason = "" if what == "again" else BY_A_PERSON
     event_id = case.event.event_id
     made = LedgerRecord(what, event_id, view.now, view.boot, handler, case.content, reason, drill=drill)
     await agent.recorder.append(made)
+
+
+SECONDS = 10.0
+_ERRORS = {400: Malformed, 404: NotFound, 409: Conflict}
+
+
+def ask_status(directory: Path) -> dict[str, Any]:
+    """All that the running agent says of itself; raises `Unavailable` when it does not answer."""
+    found: dict[str, Any] = _request(directory, "GET", "/status")
+    return found
+
+
+def request_action(directory: Path, action: str, **wanted: str) -> str:
+    """Have the running agent do something; gives its words, or raises what it refuses with."""
+    return str(_request(directory, "POST", f"/{action}?{urlencode(wanted)}")["done"])
+
+
+def _request(directory: Path, method: str, target: str) -> dict[str, Any]:
+    import http.client  # only commands need it, and not the agent, which imports this file too
+
+    connection = http.client.HTTPConnection("localhost", timeout=SECONDS)
+    try:
+        connection.sock = _connected(directory)
+        connection.request(method, target)
+        answer = connection.getresponse()
+        said: dict[str, Any] = json.loads(answer.read())
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        what = f"The agent does not answer at {directory / SOCKET}: {getattr(error, 'strerror', None) or error}."
+        raise Unavailable(what, hint="Does it run, and may you ask it? Look at its log; ask as root.") from None
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise _ERRORS.get(answer.status, Unavailable)(str(said.get("error")), hint=str(said.get("hint", "")))
+    return said
+
+
+def _connected(directory: Path) -> socket.socket:
+    """To its socket; a path may be longer than the name of a socket."""
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.settimeout(SECONDS)
+        made.connect(short_name(opened, directory / SOCKET))
+    except OSError:
+        made.close()
+        raise
+    finally:
+        os.close(opened)
+    return made

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.agent.cases import fingerprint, snapshot
+from duenotice.agent.state import fingerprint, snapshot
 from tests.unit.agent.build import ID, case, cases, event, record, seen
 
 

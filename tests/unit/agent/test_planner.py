@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent.cases import LedgerRecord, apply
-from duenotice.agent.plan import (
+from duenotice.agent.planner import (
     RESERVE,
     ApprovalPolicy,
     Approve,
     AskPeers,
+    HandlerSpec,
     LookAgain,
     PeerNews,
     Prepare,
@@ -23,7 +23,7 @@ from duenotice.agent.plan import (
     unprepared,
     woken,
 )
-from duenotice.agent.rules import HandlerSpec
+from duenotice.agent.state import LedgerRecord, apply
 from tests.unit.agent.build import ID, ME, NOW, cases, event, record, seen, view
 
 OTHER = "11111111-1111-1111-1111-111111111111"

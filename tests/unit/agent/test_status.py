@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from duenotice.agent import http
-from duenotice.agent.agent import Agent
-from duenotice.agent.cases import LedgerRecord, apply, fingerprint
+from duenotice.agent import http_server
 from duenotice.agent.config import read_config
 from duenotice.agent.handlers.readiness import Options, Readiness, Switch
-from duenotice.agent.http import Request, serve
-from duenotice.agent.metrics import AgentFacts, metrics, state_of
+from duenotice.agent.http_server import Request, Respond, serve
+from duenotice.agent.ledger import Counters, Pretended, Recorder
 from duenotice.agent.peers import PeerState
-from duenotice.agent.ports import answers, cases_json, tell
 from duenotice.agent.problems import KINDS
-from duenotice.agent.recorder import Counters, Pretended, Recorder
+from duenotice.agent.runtime import Agent
+from duenotice.agent.state import LedgerRecord, apply, fingerprint
+from duenotice.agent.status import AgentFacts, answers, cases_json, metrics, state_of, tell
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import Misconfigured
 from duenotice.http.fetch import HttpAnswer, fetch
@@ -37,11 +36,11 @@ def idle_agent(folder: Path, config: str = DRAINING, *records: LedgerRecord) -> 
     return Agent(read_config(config), recorder, AsyncMetadataClient(NOWHERE), folder)
 
 
-def port(switch: Switch) -> http.Respond:
+def port(switch: Switch) -> Respond:
     return answers(switch, idle_agent(Path("/nowhere")))
 
 
-def answer_of(respond: http.Respond, target: str) -> HttpAnswer:
+def answer_of(respond: Respond, target: str) -> HttpAnswer:
     answer = respond(Request(target, {}))
     assert isinstance(answer, HttpAnswer)
     return answer
@@ -107,7 +106,7 @@ def test_an_unknown_page_says_which_there_are():
 )
 def test_odd_requests_get_an_answer_or_nothing(sent: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch):
     """And never more than their connection."""
-    monkeypatch.setattr(http, "SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "SECONDS", 0.2)
 
     async def scene() -> bytes:
         server = await serve(("127.0.0.1", 0), port(Switch()))

@@ -1,35 +1,37 @@
 """What others may ask the agent: its own port for load balancers, people and Prometheus, and the one for its peers.
 
 These tell; they change nothing. Commands on this machine ask at a socket in the state directory, which only the agent's
-user may open, and that works without any port, also when the disk is full: it tells the same, and takes what the person
-wants (`levers`).
+user may open, and that works without any port, also when the disk is full: it tells the same, and takes what a person
+wants (`control`). docs/metrics.md is made from the table `METRICS`.
 """
 
 import asyncio
 import json
-from collections.abc import Callable, Set
+from collections import Counter
+from collections.abc import Callable, Iterator, Set
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duenotice.agent.cases import Case, Cases, Work
-from duenotice.agent.config import Config
+from duenotice import __version__
 from duenotice.agent.handlers.readiness import SWITCH, Switch
-from duenotice.agent.http import Request, Respond, serve
-from duenotice.agent.logs import complain
-from duenotice.agent.metrics import AgentFacts, metrics, state_of
+from duenotice.agent.http_server import Request, Respond, serve
+from duenotice.agent.ledger import OUTCOMES, Counters
+from duenotice.agent.log import complain
 from duenotice.agent.peers import PeerState, answer_peer
-from duenotice.agent.plan import PlanView, is_in_service, is_ready
-from duenotice.agent.problems import Problem, kinds_of
-from duenotice.agent.recorder import Recorder
+from duenotice.agent.planner import is_in_service, is_ready
+from duenotice.agent.problems import KINDS, Problem, kinds_of
+from duenotice.agent.state import Case, Cases, Work
 from duenotice.clock import wall
 from duenotice.errors import Misconfigured
 from duenotice.http.fetch import HttpAnswer
 from duenotice.settings import parse_listen
-from duenotice.wire.seen_documents import SeenDocument
 
-METRICS = "text/plain; version=0.0.4; charset=utf-8"
+if TYPE_CHECKING:
+    from duenotice.agent.runtime import Agent
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SOCKET = "agent.sock"
 _WORKS_NOT = {
     "socket": "Commands such as 'agent status' cannot ask the agent.",
@@ -38,40 +40,17 @@ _WORKS_NOT = {
 }
 
 
-class Told(Protocol):
-    """What an agent can tell others."""
-
-    config: Config
-    recorder: Recorder
-    directory: Path
-    document: SeenDocument | None
-    heard_at: datetime | None
-
-    @property
-    def me(self) -> str: ...
-
-    @property
-    def is_polling(self) -> bool: ...
-
-    @property
-    def seconds_unread(self) -> float: ...
-
-    def view(self) -> PlanView: ...
-    def shown(self) -> tuple[Cases, set[str]]: ...
-    def problems(self) -> list[Problem]: ...
-
-
 class Ports:
     """The agent's socket, and the ports that its configuration names.
 
     One that cannot be opened does not stop the agent: that is said, and tried again (S32).
     """
 
-    def __init__(self, agent: Told, levers: Respond) -> None:
+    def __init__(self, agent: "Agent", actions: Respond) -> None:
         pages = answers(SWITCH, agent)
         self._socket = agent.directory / SOCKET
         self._wanted: dict[str, tuple[tuple[str, int] | Path, Respond]] = {
-            "socket": (self._socket, lambda asked: levers(asked) if asked.method == "POST" else pages(asked))
+            "socket": (self._socket, lambda asked: actions(asked) if asked.method == "POST" else pages(asked))
         }
         if agent.config.status_listen:
             self._wanted["status"] = agent.config.status_listen, pages
@@ -116,11 +95,11 @@ class Ports:
             server.close()
 
 
-def _answer_peer(agent: Told, asked: Request) -> HttpAnswer:
+def _answer_peer(agent: "Agent", asked: Request) -> HttpAnswer:
     return answer_peer(asked, agent.config.peer_keys, agent.me, partial(tell, agent))
 
 
-def tell(agent: Told, event_id: str, content: str) -> PeerState:
+def tell(agent: "Agent", event_id: str, content: str) -> PeerState:
     """What a peer is told."""
     cases = agent.recorder.cases
     case = cases.get(event_id)
@@ -128,7 +107,7 @@ def tell(agent: Told, event_id: str, content: str) -> PeerState:
     return PeerState(ready, is_in_service(cases))
 
 
-def status(agent: Told) -> dict[str, Any]:
+def status(agent: "Agent") -> dict[str, Any]:
     """What `/status` says."""
     now = wall()
     cases, unrecorded = agent.shown()
@@ -145,19 +124,19 @@ def status(agent: Told) -> dict[str, Any]:
     }
 
 
-def _metrics(agent: Told) -> str:
+def _metrics(agent: "Agent") -> str:
     facts = AgentFacts(*agent.shown(), kinds_of(agent.problems()), SWITCH.is_drained, agent.heard_at)
     return metrics(facts, agent.recorder.counters, agent.recorder.times_lost, wall())
 
 
-def answers(switch: Switch, agent: Told) -> Respond:
+def answers(switch: Switch, agent: "Agent") -> Respond:
     """What each path says."""
     pages: dict[str, Callable[[], HttpAnswer]] = {
         "/readyz": lambda: _state(switch, 503 if switch.is_drained else 200),
         "/drainz": lambda: _state(switch, 200 if switch.is_drained else 503),
         "/livez": lambda: _alive(agent.is_polling),
         "/status": lambda: HttpAnswer(200, json.dumps(status(agent)).encode()),
-        "/metrics": lambda: HttpAnswer(200, _metrics(agent).encode(), {"content-type": METRICS}),
+        "/metrics": lambda: HttpAnswer(200, _metrics(agent).encode(), {"content-type": METRICS_TYPE}),
     }
 
     def respond(request: Request) -> HttpAnswer:
@@ -222,3 +201,108 @@ def _work_json(name: str, work: Work) -> dict[str, Any]:
 
 def _time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="seconds")
+
+
+PREFIX = "duenotice_agent_"
+
+
+class AgentMetric(NamedTuple):
+    """One metric; `wake` says when somebody should look at it."""
+
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+    wake: str = ""
+
+
+METRICS = {
+    "info": AgentMetric("gauge", "The agent's version.", ("version",)),
+    "events": AgentMetric("gauge", "Events that hit this VM, by what the agent is doing about them.", ("state",)),
+    "handler_runs_total": AgentMetric(
+        "counter", "Handlers that ended, by outcome.", ("handler", "outcome"), "failed or stuck grows"
+    ),
+    "approvals_total": AgentMetric("counter", "Events approved."),
+    "problem": AgentMetric(
+        "gauge", "Whether there is a problem of this kind; `agent status` says which.", ("kind",), "any is 1"
+    ),
+    "unprepared_total": AgentMetric(
+        "counter", "Events for which not all was prepared when they began, or their notice was over.", wake="it grows"
+    ),
+    "ledger_lost_total": AgentMetric(
+        "counter", "How often the ledger was gone or changed, and was written again.", wake="it grows"
+    ),
+    "documents_total": AgentMetric("counter", "Documents that were different from the one before."),
+    "poll_errors_total": AgentMetric("counter", "Polls that gave no document.", wake="20 in ten minutes"),
+    "drained": AgentMetric("gauge", "Whether the readiness switch says drained."),
+    "last_document_timestamp_seconds": AgentMetric("gauge", "When the document last changed."),
+    "notice_left_seconds": AgentMetric("gauge", "Seconds until the next event may start; -1 for none."),
+}
+STATES = ("seen", "preparing", "prepared", "failed", "approved", "started", "recovering", "stuck", "unrecorded", "over")
+LABELS: dict[str, tuple[str, ...]] = {"state": STATES[:-1], "outcome": OUTCOMES, "kind": tuple(KINDS)}
+"""The words of each label; a handler is named as in the configuration."""
+
+Sample = tuple[tuple[str, ...], float]
+
+
+class AgentFacts(NamedTuple):
+    """What is so now: the cases, those of them that are not recorded, the kinds of problems there are."""
+
+    cases: Cases
+    unrecorded: Set[str] = frozenset()
+    problems: Set[str] = frozenset()
+    drained: bool = False
+    heard_at: datetime | None = None
+
+
+def metrics(facts: AgentFacts, counters: Counters, times_lost: int, now: datetime) -> str:
+    """The text that Prometheus reads."""
+    samples = _samples(facts, counters, times_lost, now)
+    return "".join(f"{line}\n" for name, row in METRICS.items() for line in _lines(name, row, samples[name]))
+
+
+def _samples(facts: AgentFacts, counters: Counters, times_lost: int, now: datetime) -> dict[str, list[Sample]]:
+    real = [case for case in facts.cases.values() if not case.drill and not case.is_closed]
+    states = Counter("unrecorded" if case.event.event_id in facts.unrecorded else state_of(case) for case in real)
+    runs = {(handler, what): number for (what, handler), number in sorted(counters.records.items()) if handler}
+    return {
+        "info": [((__version__,), 1)],
+        "events": [((state,), number) for state, number in sorted(states.items())],
+        "handler_runs_total": list(runs.items()),
+        "approvals_total": [((), counters.records["approved", ""])],
+        "problem": [((kind,), int(kind in facts.problems)) for kind in KINDS],
+        "unprepared_total": [((), counters.records["unprepared", ""])],
+        "ledger_lost_total": [((), times_lost)],
+        "documents_total": [((), counters.documents)],
+        "poll_errors_total": [((), counters.poll_errors)],
+        "drained": [((), int(facts.drained))],
+        "last_document_timestamp_seconds": [((), facts.heard_at.timestamp() if facts.heard_at else 0.0)],
+        "notice_left_seconds": [((), _least(real, now))],
+    }
+
+
+def _lines(name: str, row: AgentMetric, samples: list[Sample]) -> Iterator[str]:
+    yield f"# HELP {PREFIX}{name} {row.text}"
+    yield f"# TYPE {PREFIX}{name} {row.kind}"
+    for words, value in samples:
+        labels = ",".join(f'{label}="{word}"' for label, word in zip(row.labels, words, strict=True))
+        yield f"{PREFIX}{name}{{{labels}}} {value}" if labels else f"{PREFIX}{name} {value}"
+
+
+def state_of(case: Case) -> str:
+    """The case in one word."""
+    states = {work.state for work in case.works.values()}
+    if case.is_closed:
+        return "over"
+    if case.returning:
+        return "stuck" if any(work.is_stuck for work in case.works.values()) else "recovering"
+    if case.event.started:
+        return "started"
+    if case.approved:
+        return "approved"
+    return next((state for state in ("failed", "preparing", "prepared") if state in states), "seen")
+
+
+def _least(cases: list[Case], now: datetime) -> float:
+    waiting = [case for case in cases if not (case.event.started or case.event.is_advice or case.returning)]
+    coming = [case.not_before for case in waiting if case.not_before]
+    return max(0.0, (min(coming) - now).total_seconds()) if coming else -1.0

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from duenotice.agent import logs
-from duenotice.agent.cases import LedgerRecord
-from duenotice.agent.recorder import Pretended, Recorder
+from duenotice.agent import log
+from duenotice.agent.ledger import Pretended, Recorder
+from duenotice.agent.state import LedgerRecord
 from duenotice.errors import Unavailable
 from tests.unit.agent.build import ID, append, record, seen
 
@@ -18,7 +18,7 @@ def lines(captured: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
 
 def test_an_error_is_one_line_with_its_hint(capsys: pytest.CaptureFixture[str]):
     """As journald and people like it."""
-    logs.complain("poll-failed-once", Unavailable("Nobody\nanswers.", hint="Is it up?"))
+    log.complain("poll-failed-once", Unavailable("Nobody\nanswers.", hint="Is it up?"))
     (line,) = lines(capsys)
     assert (line["level"], line["error"], line["hint"]) == ("error", "Nobody\nanswers.", "Is it up?")
 
@@ -26,7 +26,7 @@ def test_an_error_is_one_line_with_its_hint(capsys: pytest.CaptureFixture[str]):
 def test_what_goes_on_going_wrong_is_not_said_every_second(capsys: pytest.CaptureFixture[str]):
     """The same error again is silent for a minute; another one is said."""
     for text in ("a", "a", "a", "b"):
-        logs.complain("poll-failed-often", Unavailable(text))
+        log.complain("poll-failed-often", Unavailable(text))
     assert [line["error"] for line in lines(capsys)] == ["a", "b"]
 
 
@@ -48,10 +48,10 @@ def test_a_person_is_shown_the_time_the_action_the_event_and_the_rest():
     """Texts with spaces are quoted, lists are not."""
     line = LINE | {"handler": "drain", "resources": ("a", "b"), "reason": "no such file"}
     told = 'handler=drain resources=a,b reason="no such file"'
-    assert logs.for_people(line) == f"14:03:20  preparing     805C2F53 {told}"
+    assert log.for_people(line) == f"14:03:20  preparing     805C2F53 {told}"
 
 
-@pytest.mark.parametrize("form", [logs.for_people, logs.as_json])
+@pytest.mark.parametrize("form", [log.for_people, log.as_json])
 def test_no_text_from_outside_drives_a_terminal(form: Callable[[dict[str, str]], str]):
     """S28: escapes, bells, line ends, C1 controls, and marks that turn the direction of reading."""
     written = form(LINE | {"reason": "\x1b[2J\x07\r\n\x85\x9b1m\u202e\U000e0001\ud800"})
@@ -61,4 +61,4 @@ def test_no_text_from_outside_drives_a_terminal(form: Callable[[dict[str, str]],
 def test_what_is_escaped_is_still_json():
     """The line can be read back."""
     odd = "\x1b\x7f\x85\u202e\U000e0001"
-    assert json.loads(logs.as_json({"reason": odd})) == {"reason": odd}
+    assert json.loads(log.as_json({"reason": odd})) == {"reason": odd}

@@ -1,4 +1,4 @@
-"""Runs `prepare` and `recover` of handlers and records the result; the plan says which, and for how long."""
+"""Runs `prepare`, `undone` and `recover` of handlers and records the result; the planner says which and how long."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -7,17 +7,16 @@ from typing import Any, cast
 
 import msgspec
 
-from duenotice.agent.cases import LedgerRecord, What
-from duenotice.agent.gate import require_healthy
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, Printed
-from duenotice.agent.logs import describe, log
-from duenotice.agent.plan import LookAgain, Prepare, Recover, notice_left
-from duenotice.agent.recorder import Recorder
-from duenotice.agent.rules import HandlerSpec
-from duenotice.agent.tasks import Later
+from duenotice.agent.handlers.base import Argv, Handler, HandlerFailed, Occasion, Printed, seconds_left
+from duenotice.agent.handlers.processes import run_hook
+from duenotice.agent.ledger import Recorder
+from duenotice.agent.log import describe, log
+from duenotice.agent.planner import HandlerSpec, LookAgain, Prepare, Recover, notice_left
+from duenotice.agent.state import LedgerRecord, What
 from duenotice.backoff import Backoff
 from duenotice.clock import monotonic, wall
-from duenotice.errors import Unavailable
+from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.http.fetch import fetch
 
 GRACE = 5.0
 """Seconds that a handler has to clean up after its deadline; then the agent stops waiting for it."""
@@ -27,6 +26,12 @@ LAST_LOOK = 0.2
 """Seconds after the deadline: what ended while the machine stood still is not late."""
 AGAIN = Backoff(0.5, 10.0)
 LARGEST_NOTE = 16 * 1024
+HEALTH_SECONDS = 10.0
+LONGEST_HEALTH_ANSWER = 64 * 1024
+
+
+class Later(DuenoticeError):
+    """Raised by a step that did not fail, but must be tried again later."""
 
 
 class HandlerRunner:
@@ -187,3 +192,21 @@ async def _cut_off(task: "asyncio.Future[None]") -> None:
     while not task.done() and (left := end - monotonic()) > 0:
         with suppress(asyncio.CancelledError):  # we are being stopped ourselves: still let it clean up
             await asyncio.wait({task}, timeout=left)
+
+
+async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:
+    """Return when the machine is healthy: the command exits with 0, or the address answers with a 2xx.
+
+    A load balancer that gets the machine back while its service still starts sends it requests that fail.
+    """
+    hint = "It is asked again. duenotice agent skip goes on without this handler."
+    try:
+        if isinstance(healthy, str):
+            timeout = min(HEALTH_SECONDS, seconds_left(occasion))
+            answer = await fetch(healthy, timeout=timeout, longest=LONGEST_HEALTH_ANSWER, cut=True)
+            if not 200 <= answer.status < 300:
+                raise HandlerFailed(f"its address answers {answer.status}.")  # which may hold a secret
+        else:
+            await run_hook(healthy, "healthy", occasion)
+    except DuenoticeError as error:
+        raise HandlerFailed(f"This machine is not healthy yet: {error.message}", hint=hint) from None

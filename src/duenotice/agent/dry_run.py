@@ -1,11 +1,10 @@
-"""What the agent would do about an event from now to its end, if all goes well: its plan, tried out on a copy. Pure."""
+"""`--dry-run`: what the agent would do about an event, from now to its end, if all goes well. Pure."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from duenotice.agent.cases import Case, Cases, LedgerRecord, What, apply
-from duenotice.agent.plan import (
+from duenotice.agent.planner import (
     Approve,
     AskPeers,
     LookAgain,
@@ -17,8 +16,9 @@ from duenotice.agent.plan import (
     Wait,
     is_ready,
     plan,
+    rule_for,
 )
-from duenotice.agent.rules import rule_for
+from duenotice.agent.state import Case, Cases, LedgerRecord, What, apply
 
 
 class Foreseen(NamedTuple):

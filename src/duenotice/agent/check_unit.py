@@ -18,7 +18,7 @@ from typing import Any
 from duenotice.agent.config import Config
 from duenotice.agent.drill import new_id
 from duenotice.agent.handlers.base import Occasion, Printed
-from duenotice.agent.logs import describe
+from duenotice.agent.log import describe
 from duenotice.clock import monotonic, wall
 from duenotice.errors import Misconfigured, NotFound
 from duenotice.wire.seen_documents import SeenEvent
