@@ -97,7 +97,7 @@ def _client(node: Node) -> OperatorClient:
 
 def _find(agent: _Agent, event_id: str, what: str) -> LedgerRecord | None:
     records = read_ledger(agent.ledger).records
-    return next((each for each in records if (each.event_id, each.what) == (event_id, what)), None)
+    return next((each for each in records if (each.event_id, each.kind) == (event_id, what)), None)
 
 
 def _until(agent: Child, condition: Callable[[], bool]) -> None:

@@ -33,7 +33,7 @@ def states(agent: Machine) -> dict[str, str]:
 
 def done_by(agent: Machine) -> list[tuple[str, str]]:
     """What the ledger has of handlers, in order."""
-    return [(record.what, record.handler) for record in agent.records if record.handler]
+    return [(record.kind, record.handler) for record in agent.records if record.handler]
 
 
 def hook(agent: Machine, name: str, text: str) -> Path:

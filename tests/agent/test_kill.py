@@ -202,7 +202,7 @@ def test_nothing_of_a_killed_agents_hooks_is_alive_when_the_next_one_puts_back(n
             stage.write_text("")
             machine.start()
             event_id = node.schedule("Reboot", "vm-0").upper()
-            machine.until(lambda: machine.case(event_id) is not None)  # noqa: B023 # called in this round only
+            machine.until(lambda: machine.tracked(event_id) is not None)  # noqa: B023 # called in this round only
             wanted = number % STAGES
             machine.until(lambda: len(stage.read_text().split()) >= wanted)  # noqa: B023
             assert machine.process is not None
@@ -234,9 +234,13 @@ def test_an_agent_killed_at_any_record_prepares_again_what_was_undone(
         machine = Machine(folder, metadata_endpoint(node), node.address("vm-0"), "never", more=look)
 
         def is_prepared() -> bool:
-            case = machine.case(event_id)
-            work = case.works.get("drain") if case else None
-            return case is not None and work is not None and (work.state, work.content) == ("prepared", case.content)
+            tracked = machine.tracked(event_id)
+            work = tracked.runs.get("drain") if tracked else None
+            return (
+                tracked is not None
+                and work is not None
+                and (work.state, work.revision) == ("prepared", tracked.revision)
+            )
 
         with machine:
             event_id = node.schedule("Reboot", "vm-0").upper()

@@ -12,7 +12,7 @@ from duenotice.agent.config import Config
 from duenotice.agent.handlers.loading import problems
 from duenotice.agent.handlers.trust import distrust
 from duenotice.agent.planner import RESERVE, HandlerRule
-from duenotice.agent.state import Cases, unfinished
+from duenotice.agent.state import Events, unfinished
 from duenotice.client import MetadataClient
 from duenotice.toml import near_miss
 from duenotice.wire.seen_documents import ADVICE
@@ -24,7 +24,7 @@ TYPES = (*SHORTEST_NOTICE, ADVICE)
 SOURCES = ("Platform", "User")
 
 
-def findings(config: Config, cases: Cases) -> list[str]:
+def findings(config: Config, events: Events) -> list[str]:
     """What would fail when an event comes or goes: rules that never match, or that take longer than the notice, hooks
     that others may change, and missing handlers that have something to put back."""
     found = never_matches(config) + cut_short(config)
@@ -34,7 +34,7 @@ def findings(config: Config, cases: Cases) -> list[str]:
         for name, spec in config.specs.items()
         if isinstance(spec.healthy, tuple) and spec.healthy and (problem := distrust(spec.healthy))
     ]
-    lost = sorted(unfinished(cases) - config.handlers.keys())
+    lost = sorted(unfinished(events) - config.handlers.keys())
     return found + [f"handlers.{name}: missing, but it has something to put back" for name in lost]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from duenotice.agent.config import Config
 from duenotice.agent.drill import new_id
-from duenotice.agent.handlers.base import Occasion, Printed
+from duenotice.agent.handlers.base import HandlerContext, Printed
 from duenotice.agent.log import describe
 from duenotice.clock import monotonic, wall
 from duenotice.errors import Misconfigured, NotFound
@@ -151,10 +151,10 @@ async def rehearse(config: Config, name: str) -> list[str]:
     for phase in ("prepare", *(["undone"] if spec.looks else []), "recover"):
         printed = Printed()
         deadline = monotonic() + spec.timeout
-        occasion = Occasion(event, event.resources[0], deadline, notes, note, True, name, printed=printed)
+        context = HandlerContext(event, event.resources[0], deadline, notes, note, True, name, printed=printed)
         try:
             async with asyncio.timeout(spec.timeout):
-                if said := await getattr(handler, phase)(occasion):
+                if said := await getattr(handler, phase)(context):
                     found.append(f"after prepare: {said}")
         except Exception as error:
             found.append(f"{phase}: {printed.late or describe(error)}")

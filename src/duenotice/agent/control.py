@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from duenotice.agent import drill as drills
 from duenotice.agent.http_server import Request, short_name
-from duenotice.agent.planner import notice_left, rule_for
-from duenotice.agent.state import Case, Cases, LedgerRecord, What
+from duenotice.agent.planner import match_rule, notice_left
+from duenotice.agent.state import Events, LedgerRecord, RecordKind, TrackedEvent
 from duenotice.agent.status import SOCKET
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
 from duenotice.http.fetch import HttpAnswer
@@ -45,44 +45,44 @@ async def answer_action(agent: "Agent", asked: Request) -> HttpAnswer:
 
 
 async def _retry(agent: "Agent", wanted: Mapping[str, str]) -> str:
-    case, handler = _found(agent, wanted)
-    work, event_id = case.works.get(handler), case.event.event_id
-    if case.returning:
-        if work is None or work.state == "recovered":
+    event, handler = _found(agent, wanted)
+    run, event_id = event.runs.get(handler), event.seen.event_id
+    if event.recovering:
+        if run is None or run.state == "recovered":
             raise Conflict(f"{handler} has nothing to put back.")
         if agent.is_at_work(event_id, handler):
             raise Conflict(f"{handler} is at work just now.", hint="Wait for its end: duenotice agent events.")
-        await _record(agent, "again", case, handler)
+        await _record(agent, "again", event, handler)
         agent.hurry(event_id, handler)
         return f"{handler} tries again to put back."
     if agent.is_at_work(event_id, handler):
         raise Conflict(f"{handler} is at work just now.", hint="Wait for its end: duenotice agent events.")
-    if work is None:
+    if run is None:
         raise Conflict(f"{handler} has not begun.", hint="It begins by itself when it is its turn.")
-    if notice_left(case, agent.view().now) <= 0:
+    if notice_left(event, agent.world().now) <= 0:
         raise Conflict("No notice is left, so nothing can be prepared any more.")
-    await _record(agent, "again", case, handler)
+    await _record(agent, "again", event, handler)
     agent.hurry(event_id, handler)
     return f"{handler} prepares again."
 
 
 async def _skip(agent: "Agent", wanted: Mapping[str, str]) -> str:
-    case, handler = _found(agent, wanted)
-    work = case.works.get(handler)
-    if case.returning:
-        if work is None or work.state == "recovered":
+    event, handler = _found(agent, wanted)
+    run = event.runs.get(handler)
+    if event.recovering:
+        if run is None or run.state == "recovered":
             raise Conflict(f"{handler} has nothing to put back.")
-        await _record(agent, "skipped", case, handler)
+        await _record(agent, "skipped", event, handler)
         return f"{handler} is not put back by the agent any more. What it changed is yours to put back."
-    if work is not None and work.content == case.content and (work.skipped or work.state == "prepared"):
+    if run is not None and run.revision == event.revision and (run.skipped or run.state == "prepared"):
         raise Conflict(f"{handler} is done: nothing waits for it.")
-    await _record(agent, "skipped", case, handler)
+    await _record(agent, "skipped", event, handler)
     return f"Nothing waits for {handler} any more. What it had begun is put back after the event."
 
 
 async def _drill(agent: "Agent", wanted: Mapping[str, str]) -> str:
     drill = drills.decode(wanted.get("drill", "").encode())
-    known = drills.current(agent.directory, agent.recorder.cases)
+    known = drills.current(agent.directory, agent.recorder.events)
     if known is not None:
         hint = "Wait for its end, or: duenotice agent drill --cancel."
         raise Conflict(f"The drill {known.event_id} is not over.", hint=hint)
@@ -93,7 +93,7 @@ async def _drill(agent: "Agent", wanted: Mapping[str, str]) -> str:
 async def _cancel_drill(agent: "Agent", wanted: Mapping[str, str]) -> str:
     """Its event is gone then, so all that it had prepared is put back."""
     try:
-        drill = drills.current(agent.directory, agent.recorder.cases)
+        drill = drills.current(agent.directory, agent.recorder.events)
     except Malformed:  # whatever is in the file
         drills.remove(agent.directory)
         return ""
@@ -111,34 +111,34 @@ _ACTIONS: dict[str, Callable[["Agent", Mapping[str, str]], Awaitable[str]]] = {
 }
 
 
-def _found(agent: "Agent", wanted: Mapping[str, str]) -> tuple[Case, str]:
+def _found(agent: "Agent", wanted: Mapping[str, str]) -> tuple[TrackedEvent, str]:
     """The event, by its id or the beginning of it, and the handler, by its name."""
-    case = _case(agent.recorder.cases, wanted.get("event", ""))
-    rule = rule_for(agent.config.rules, case.event)
-    known = {*case.works, *(rule.handlers if rule is not None and not case.returning else ())}
+    event = _event(agent.recorder.events, wanted.get("event", ""))
+    rule = match_rule(agent.config.rules, event.seen)
+    known = {*event.runs, *(rule.handlers if rule is not None and not event.recovering else ())}
     handler = wanted.get("handler", "")
     if handler not in known:
-        what = f"{handler!r} has nothing to do with {case.event.event_id}."
+        what = f"{handler!r} has nothing to do with {event.seen.event_id}."
         raise NotFound(what, hint=f"Its handlers: {', '.join(sorted(known)) or 'none'}.")
-    return case, handler
+    return event, handler
 
 
-def _case(cases: Cases, words: str) -> Case:
-    found = [case for event_id, case in cases.items() if words and event_id.startswith(words.upper())]
+def _event(events: Events, words: str) -> TrackedEvent:
+    found = [event for event_id, event in events.items() if words and event_id.startswith(words.upper())]
     if not found:
         raise NotFound(f"There is no event {words!r} here.", hint="duenotice agent events lists them.")
     if len(found) > 1:
         raise Refused(f"{len(found)} events begin with {words!r}.", hint="Write more of the id.")
     if found[0].is_closed:
-        raise Conflict(f"{found[0].event.event_id} is over.")
+        raise Conflict(f"{found[0].seen.event_id} is over.")
     return found[0]
 
 
-async def _record(agent: "Agent", what: What, case: Case, handler: str) -> None:
-    view, drill = agent.view(), case.drill
-    reason = "" if what == "again" else BY_A_PERSON
-    event_id = case.event.event_id
-    made = LedgerRecord(what, event_id, view.now, view.boot, handler, case.content, reason, drill=drill)
+async def _record(agent: "Agent", kind: RecordKind, event: TrackedEvent, handler: str) -> None:
+    world, drill = agent.world(), event.drill
+    reason = "" if kind == "again" else BY_A_PERSON
+    event_id = event.seen.event_id
+    made = LedgerRecord(kind, event_id, world.now, world.boot, handler, event.revision, reason, drill=drill)
     await agent.recorder.append(made)
 
 

@@ -8,103 +8,103 @@ from duenotice.agent.planner import (
     Approve,
     AskPeers,
     LookAgain,
-    PeerNews,
-    PlanView,
+    PeerAnswers,
     Prepare,
     Recover,
     Step,
     Wait,
+    World,
     is_ready,
-    plan,
-    rule_for,
+    match_rule,
+    next_steps,
 )
-from duenotice.agent.state import Case, Cases, LedgerRecord, What, apply
+from duenotice.agent.state import Events, LedgerRecord, RecordKind, TrackedEvent, apply
 
 
-class Foreseen(NamedTuple):
+class PredictedStep(NamedTuple):
     """One step that would be taken: its name, and its details."""
 
     step: str
     details: Mapping[str, Any] = MappingProxyType({})
 
 
-def foresee(case: Case, view: PlanView) -> Iterator[Foreseen]:
+def predict(event: TrackedEvent, world: World) -> Iterator[PredictedStep]:
     """Every step, recovery too. Other events are left out: each is shown by itself."""
-    event_id = case.event.event_id
-    cases: Cases = {event_id: case}
-    if not case.returning and rule_for(view.rules, case.event) is None:
-        yield Foreseen("leave-alone", {"reason": "no rule matches this event"})
+    event_id = event.seen.event_id
+    events: Events = {event_id: event}
+    if not event.recovering and match_rule(world.rules, event.seen) is None:
+        yield PredictedStep("leave-alone", {"reason": "no rule matches this event"})
         return
     asked: set[Step] = set()
-    while not cases[event_id].is_closed:
-        step = next((step for step in plan(cases, view) if step not in asked), None)
+    while not events[event_id].is_closed:
+        step = next((step for step in next_steps(events, world) if step not in asked), None)
         if step is not None:
             asked.add(step)
-            yield _foreseen(step)
-            view = _after(step, cases, view)
-        elif cases[event_id].returning:  # a handler is missing that could put its work back
+            yield _shown(step)
+            world = _after(step, events, world)
+        elif events[event_id].recovering:  # a handler is missing that could put its work back
             return
         else:
-            yield from _unapproved(cases[event_id], view)
-            _note(cases, "returning", event_id, view, reason="gone")
+            yield from _unapproved(events[event_id], world)
+            _note(events, "returning", event_id, world, reason="gone")
 
 
-def _foreseen(step: Step) -> Foreseen:
+def _shown(step: Step) -> PredictedStep:
     match step:
         case Wait(until=until):
-            return Foreseen("wait", {"until": until.isoformat(timespec="seconds")})
+            return PredictedStep("wait", {"until": until.isoformat(timespec="seconds")})
         case Prepare(handler=handler, seconds=seconds):
-            return Foreseen("prepare", {"handler": handler, "seconds": round(seconds)})
+            return PredictedStep("prepare", {"handler": handler, "seconds": round(seconds)})
         case LookAgain(handler=handler):
-            return Foreseen("look-again", {"handler": handler})
+            return PredictedStep("look-again", {"handler": handler})
         case AskPeers(ready=ready, in_service=in_service):
-            return Foreseen("ask-peers", {"ready": ready, "in_service": in_service})
+            return PredictedStep("ask-peers", {"ready": ready, "in_service": in_service})
         case Approve():
-            return Foreseen("approve")
+            return PredictedStep("approve")
         case Recover(handler=handler):
-            return Foreseen("recover", {"handler": handler})
+            return PredictedStep("recover", {"handler": handler})
 
 
-def _after(step: Step, cases: Cases, view: PlanView) -> PlanView:
+def _after(step: Step, events: Events, world: World) -> World:
     """The world after a step that went well."""
     match step:
         case Wait(until=until):
-            return view._replace(now=until)
+            return world._replace(now=until)
         case AskPeers(event_id, ready, in_service):
-            news = PeerNews(cases[event_id].content, frozenset(ready), frozenset(in_service))
-            return view._replace(news={**view.news, event_id: news})
+            answers = PeerAnswers(events[event_id].revision, frozenset(ready), frozenset(in_service))
+            return world._replace(peer_answers={**world.peer_answers, event_id: answers})
         case Prepare(event_id, handler):
-            _note(cases, "preparing", event_id, view, handler)
-            _note(cases, "prepared", event_id, view, handler)
+            _note(events, "preparing", event_id, world, handler)
+            _note(events, "prepared", event_id, world, handler)
         case Approve(event_id):
-            _note(cases, "approved", event_id, view)
+            _note(events, "approved", event_id, world)
         case Recover(event_id, handler):
-            _note(cases, "recovered", event_id, view, handler)
-    return view
+            _note(events, "recovered", event_id, world, handler)
+    return world
 
 
-def _note(cases: Cases, what: What, event_id: str, view: PlanView, handler: str = "", reason: str = "") -> None:
-    content = cases[event_id].content
-    apply(cases, LedgerRecord(what, event_id, view.now, view.boot, handler, content, reason))
+def _note(events: Events, kind: RecordKind, event_id: str, world: World, handler: str = "", reason: str = "") -> None:
+    revision = events[event_id].revision
+    apply(events, LedgerRecord(kind, event_id, world.now, world.boot, handler, revision, reason))
 
 
-def _unapproved(case: Case, view: PlanView) -> Iterator[Foreseen]:
+def _unapproved(event: TrackedEvent, world: World) -> Iterator[PredictedStep]:
     """Why it would start without our approval; empty when we would have approved it."""
-    if case.approved != case.content:
-        yield Foreseen("let-notice-run-out", {"reason": _why_not(case, view)})
+    if event.approved != event.revision:
+        yield PredictedStep("let-notice-run-out", {"reason": _why_not(event, world)})
 
 
-def _why_not(case: Case, view: PlanView) -> str:
-    if case.event.started:
+def _why_not(event: TrackedEvent, world: World) -> str:
+    if event.seen.started:
         return "it has started"
-    if case.event.is_advice:
+    if event.seen.is_advice:
         return "advice is never approved: it is not a deadline"
-    if case.drill:
+    if event.drill:
         return "a drill is never approved"
-    if view.approval.policy == "never":
+    if world.approval.policy == "never":
         return "the policy is never"
-    if case.event.leader != view.me:
-        return f"{case.event.leader} is the first of Resources and approves"
-    if not is_ready(case, view):
+    if event.seen.leader != world.me:
+        return f"{event.seen.leader} is the first of Resources and approves"
+    if not is_ready(event, world):
         return "the work for it failed, or there is no time left for it"
     return "too few of the group would stay in service"

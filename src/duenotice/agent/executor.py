@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import msgspec
 
-from duenotice.agent.handlers.base import Argv, Handler, HandlerFailed, Occasion, Printed, seconds_left
+from duenotice.agent.handlers.base import Argv, Handler, HandlerContext, HandlerFailed, Printed, seconds_left
 from duenotice.agent.handlers.processes import run_hook
 from duenotice.agent.ledger import Recorder
 from duenotice.agent.log import describe, log
 from duenotice.agent.planner import HandlerSpec, LookAgain, Prepare, Recover, notice_left
-from duenotice.agent.state import LedgerRecord, What
+from duenotice.agent.state import LedgerRecord, RecordKind
 from duenotice.backoff import Backoff
 from duenotice.clock import monotonic, wall
 from duenotice.errors import DuenoticeError, Unavailable
@@ -30,11 +30,11 @@ HEALTH_SECONDS = 10.0
 LONGEST_HEALTH_ANSWER = 64 * 1024
 
 
-class Later(DuenoticeError):
+class RetryLater(DuenoticeError):
     """Raised by a step that did not fail, but must be tried again later."""
 
 
-class HandlerRunner:
+class Executor:
     """Runs handlers; each does one thing at a time, for all events."""
 
     def __init__(self, recorder: Recorder, vm: Callable[[], str], boot: str, is_there: Callable[[str], bool]) -> None:
@@ -46,14 +46,14 @@ class HandlerRunner:
     async def prepare(self, step: Prepare) -> None:
         """Record that it begins, do it, record how it ended; if we are stopped in between it begins again (S13)."""
         async with self._lock(step.handler):
-            case = self._recorder.cases[step.event_id]
+            event = self._recorder.events[step.event_id]
             if self._is_too_late(step):  # while another event had the handler
                 return
-            await self._record("preparing", step, case.content)
+            await self._record("preparing", step, event.revision)
             if self._is_too_late(step):  # while a slow disk recorded it
                 return
             # What was waited for until here has cost notice, and not the handler's time (H07).
-            left = notice_left(self._recorder.cases[step.event_id], wall())
+            left = notice_left(self._recorder.events[step.event_id], wall())
             deadline = monotonic() + min(step.seconds, left)
             printed = Printed()
             try:
@@ -63,15 +63,15 @@ class HandlerRunner:
                     log("cut-off", event_id=step.event_id, handler=step.handler, output=output)
                 raise
             except Exception as error:
-                await self._record("failed", step, case.content, printed.late or describe(error))
+                await self._record("failed", step, event.revision, printed.late or describe(error))
             else:
-                await self._record("prepared", step, case.content, output=printed.text())
+                await self._record("prepared", step, event.revision, output=printed.text())
 
     async def _try(self, step: Prepare, deadline: float, printed: Printed) -> None:
         """Prepare again and again while the handler asks for it, until the deadline."""
         for pause in AGAIN.pauses():
             try:
-                await self.handlers[step.handler].prepare(self._occasion(step, deadline, printed))
+                await self.handlers[step.handler].prepare(self._context(step, deadline, printed))
                 return
             except Unavailable as error:
                 if monotonic() + pause >= deadline:
@@ -83,8 +83,8 @@ class HandlerRunner:
                 raise asked_again
 
     def _is_too_late(self, step: Prepare) -> bool:
-        case = self._recorder.cases[step.event_id]
-        return bool(case.returning) or notice_left(case, wall()) <= 0 or self._is_over(step)
+        event = self._recorder.events[step.event_id]
+        return bool(event.recovering) or notice_left(event, wall()) <= 0 or self._is_over(step)
 
     def _is_over(self, step: Prepare) -> bool:
         """Whether its event is gone, or its notice is over.
@@ -92,15 +92,15 @@ class HandlerRunner:
         By the last document: that may not be recorded yet, if the disk cannot be written (S14). And by the time of day:
         the deadline is older, and somebody may have set the clock since (H07).
         """
-        case = self._recorder.cases[step.event_id]
-        not_before = None if case.event.is_advice else case.not_before
+        event = self._recorder.events[step.event_id]
+        not_before = None if event.seen.is_advice else event.not_before
         return not self._is_there(step.event_id) or (not_before is not None and wall() >= not_before)
 
     async def recover(self, step: Recover) -> None:
         """Try once to put back; a failure is tried again later, until it works (S15)."""
         async with self._lock(step.handler):
-            work = self._recorder.cases[step.event_id].works[step.handler]
-            if work.state != "recovering":
+            run = self._recorder.events[step.event_id].runs[step.handler]
+            if run.state != "recovering":
                 await self._record("recovering", step)
             deadline = monotonic() + self.specs[step.handler].timeout
             printed = Printed()
@@ -108,18 +108,18 @@ class HandlerRunner:
                 await within(deadline, self._put_back(step, deadline, printed))
             except Exception as error:
                 reason = printed.late or describe(error)
-                if work.is_stuck:  # once is enough for the ledger; the log has every try
+                if run.is_stuck:  # once is enough for the ledger; the log has every try
                     log("stuck", "error", event_id=step.event_id, handler=step.handler, reason=reason)
                 else:
                     await self._record("stuck", step, reason=reason)
-                raise Later(reason) from None
+                raise RetryLater(reason) from None
             await self._record("recovered", step, output=printed.text())
 
     async def _put_back(self, step: Recover, deadline: float, printed: Printed) -> None:
-        occasion = self._occasion(step, deadline, printed)
+        context = self._context(step, deadline, printed)
         if healthy := self.specs[step.handler].healthy:
-            await require_healthy(healthy, occasion)
-        await self.handlers[step.handler].recover(occasion)
+            await require_healthy(healthy, context)
+        await self.handlers[step.handler].recover(context)
 
     async def look_again(self, step: LookAgain) -> str:
         """What was undone of what the handler prepared, in words; empty when nothing was."""
@@ -127,23 +127,25 @@ class HandlerRunner:
 
         async def look() -> None:
             nonlocal said
-            said = await cast(Any, self.handlers[step.handler]).undone(self._occasion(step, deadline, Printed()))
+            said = await cast(Any, self.handlers[step.handler]).undone(self._context(step, deadline, Printed()))
 
         async with self._lock(step.handler):
             deadline = monotonic() + min(self.specs[step.handler].timeout, LOOK_SECONDS)
             await within(deadline, look())
         return said
 
-    def _occasion(self, step: Prepare | Recover | LookAgain, deadline: float, printed: Printed) -> Occasion:
-        case = self._recorder.cases[step.event_id]
-        work = case.works[step.handler]
-        notes = dict(work.notes)
+    def _context(self, step: Prepare | Recover | LookAgain, deadline: float, printed: Printed) -> HandlerContext:
+        event = self._recorder.events[step.event_id]
+        run = event.runs[step.handler]
+        notes = dict(run.notes)
 
         async def note(key: str, value: Any) -> None:
             await self._note(step, key, value)
             notes[key] = value
 
-        return Occasion(case.event, self._vm(), deadline, notes, note, case.drill, step.handler, work.again, printed)
+        return HandlerContext(
+            event.seen, self._vm(), deadline, notes, note, event.drill, step.handler, run.again, printed
+        )
 
     async def _note(self, step: Prepare | Recover | LookAgain, key: str, value: Any) -> None:
         try:
@@ -157,10 +159,12 @@ class HandlerRunner:
         )
 
     async def _record(
-        self, what: What, step: Prepare | Recover, content: str = "", reason: str = "", output: str = ""
+        self, kind: RecordKind, step: Prepare | Recover, revision: str = "", reason: str = "", output: str = ""
     ) -> None:
-        drill = self._recorder.cases[step.event_id].drill
-        made = LedgerRecord(what, step.event_id, wall(), self._boot, step.handler, content, reason, output, drill=drill)
+        drill = self._recorder.events[step.event_id].drill
+        made = LedgerRecord(
+            kind, step.event_id, wall(), self._boot, step.handler, revision, reason, output, drill=drill
+        )
         await self._recorder.append(made)
 
     def _lock(self, handler: str) -> asyncio.Lock:
@@ -194,7 +198,7 @@ async def _cut_off(task: "asyncio.Future[None]") -> None:
             await asyncio.wait({task}, timeout=left)
 
 
-async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:
+async def require_healthy(healthy: Argv | str, context: HandlerContext) -> None:
     """Return when the machine is healthy: the command exits with 0, or the address answers with a 2xx.
 
     A load balancer that gets the machine back while its service still starts sends it requests that fail.
@@ -202,11 +206,11 @@ async def require_healthy(healthy: Argv | str, occasion: Occasion) -> None:
     hint = "It is asked again. duenotice agent skip goes on without this handler."
     try:
         if isinstance(healthy, str):
-            timeout = min(HEALTH_SECONDS, seconds_left(occasion))
+            timeout = min(HEALTH_SECONDS, seconds_left(context))
             answer = await fetch(healthy, timeout=timeout, longest=LONGEST_HEALTH_ANSWER, cut=True)
             if not 200 <= answer.status < 300:
                 raise HandlerFailed(f"its address answers {answer.status}.")  # which may hold a secret
         else:
-            await run_hook(healthy, "healthy", occasion)
+            await run_hook(healthy, "healthy", context)
     except DuenoticeError as error:
         raise HandlerFailed(f"This machine is not healthy yet: {error.message}", hint=hint) from None

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from duenotice.agent.log import complain, log
-from duenotice.agent.state import Cases, LedgerRecord, apply, forget_old, snapshot
+from duenotice.agent.state import Events, LedgerRecord, apply, forget_old, snapshot
 from duenotice.clock import wall
 from duenotice.errors import Conflict, Damaged, DuenoticeError, Misconfigured
 from duenotice.system import make_directory, read_whole, sync_directory
@@ -50,11 +50,11 @@ class LedgerRead(NamedTuple):
 
 
 class Ledger:
-    """One agent's open ledger: `append` is durable when it returns, `cases` is the result of all records."""
+    """One agent's open ledger: `append` is durable when it returns, `events` is the result of all records."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.cases: Cases = {}
+        self.events: Events = {}
         self.times_lost = 0
         """How often the file was gone or not ours any more, and was written again from memory."""
         self.shortage = ""
@@ -87,20 +87,20 @@ class Ledger:
         os.fsync(self._file)
         sync_directory(self.directory)
         for record in records:
-            apply(self.cases, record)
-        forget_old(self.cases)
+            apply(self.events, record)
+        forget_old(self.events)
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
 
     async def append(self, *records: LedgerRecord) -> None:
-        """Write and sync records; only then do they count. `cases` change here only, and not while the thread is busy.
+        """Write and sync records; only then do they count. `events` change here only, and not while the thread is busy.
 
         One by one: of two lines that are synced together, a power cut may leave the second and damage the first.
         """
         async with self._one_at_a_time:
             for record in records:
                 await _in_thread(partial(self._append, encode(record)))
-                apply(self.cases, record)
-            forget_old(self.cases)
+                apply(self.events, record)
+            forget_old(self.events)
             if self._size > self._compact_above:
                 await _in_thread(self._compact)
 
@@ -145,7 +145,7 @@ class Ledger:
         self._is_torn = False
         there = path.stat() if path.exists() else None
         if there is None or (there.st_dev, there.st_ino, there.st_size) != (mine.st_dev, mine.st_ino, self._size):
-            self._replace(encode(snapshot(self.cases)))
+            self._replace(encode(snapshot(self.events)))
             self.times_lost += 1
         if self._is_moved:
             sync_directory(self.directory)
@@ -170,7 +170,7 @@ class Ledger:
         try:
             self._make_good()
             if rewrite:  # nothing else shows whether the disk takes what is written
-                self._replace(encode(snapshot(self.cases)))
+                self._replace(encode(snapshot(self.events)))
                 self._make_good()
         except OSError as error:
             raise self._unusable(error) from error
@@ -190,7 +190,7 @@ class Ledger:
     def _compact(self) -> None:
         """Replace all records by one line with their result."""
         try:
-            self._replace(encode(snapshot(self.cases)))
+            self._replace(encode(snapshot(self.events)))
         except OSError:  # no room: the records are safe in the old file, which stays in use
             self._compact_above = 2 * self._size
             return
@@ -274,12 +274,12 @@ def _lost_a_block(data: bytes, start: int) -> bool:
     return any(len(part) > 1 and not part.strip(b"\0") for part in parts)
 
 
-def read_cases(directory: Path) -> Cases:
-    """The cases in the ledger of a directory; does not lock it."""
-    cases: Cases = {}
+def read_events(directory: Path) -> Events:
+    """The events in the ledger of a directory; does not lock it."""
+    events: Events = {}
     for record in read_ledger(directory / NAME).records:
-        apply(cases, record)
-    return cases
+        apply(events, record)
+    return events
 
 
 def is_taken(directory: Path) -> bool:
@@ -353,19 +353,19 @@ OUTCOMES = ("prepared", "failed", "undone", "skipped", "recovered", "stuck")
 COUNTED = (*OUTCOMES, "approved", "unprepared")
 
 
-class Pretended:
+class MemoryLedger:
     """A ledger for a dry run: it keeps records in memory and writes nothing."""
 
     times_lost = 0
     shortage = ""
 
-    def __init__(self, cases: Cases) -> None:
-        self.cases = cases
+    def __init__(self, events: Events) -> None:
+        self.events = events
 
     async def append(self, *records: LedgerRecord) -> None:
         for record in records:
-            apply(self.cases, record)
-        forget_old(self.cases)
+            apply(self.events, record)
+        forget_old(self.events)
 
     async def look_after(self, rewrite: bool) -> None:
         """Nothing is on a disk."""
@@ -380,14 +380,14 @@ class Counters:
         self.documents = 0
 
     def count(self, record: LedgerRecord) -> None:
-        if record.what in COUNTED and not record.drill:
-            self.records[record.what, record.handler] += 1
+        if record.kind in COUNTED and not record.drill:
+            self.records[record.kind, record.handler] += 1
 
 
 class Recorder:
     """Every record of the agent passes here once."""
 
-    def __init__(self, ledger: Ledger | Pretended) -> None:
+    def __init__(self, ledger: Ledger | MemoryLedger) -> None:
         self._ledger = ledger
         self.counters = Counters()
         self.times_lost = 0
@@ -396,8 +396,8 @@ class Recorder:
         """Why the ledger cannot be written now; empty when it can."""
 
     @property
-    def cases(self) -> Cases:
-        return self._ledger.cases
+    def events(self) -> Events:
+        return self._ledger.events
 
     @property
     def shortage(self) -> str:
@@ -438,8 +438,8 @@ class Recorder:
         await self._watched(self._ledger.append(*records))
         for record in records:
             self.counters.count(record)
-            if record.what != "note":  # a handler's notes may hold what a log must not show
-                log(record.what, _LEVELS.get(record.what, "info"), **_fields(record))
+            if record.kind != "note":  # a handler's notes may hold what a log must not show
+                log(record.kind, _LEVELS.get(record.kind, "info"), **_fields(record))
 
 
 def _fields(record: LedgerRecord) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What to do next, as pure rules: a document gives records, records give cases, and cases give steps. No I/O, no clock.
+"""What to do next, as pure rules: a document gives records, records add up to events, events give steps. No clock.
 
-`sight` says what a document changes, `plan` says what to do about it. Both may be called at any time, any number of
-times: what was done is in the cases, so a plan made after a crash or a reboot goes on where the last one stopped.
+`observe` says what a document changes, `next_steps` what to do about it. Both may be called at any time, any number of
+times: what was done is in the events, so what is planned after a crash or a reboot goes on where the last one stopped.
 """
 
 import math
@@ -10,8 +10,13 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from duenotice.agent.state import Case, Cases, LedgerRecord, Work, unfinished
+from duenotice.agent.state import Events, HandlerRun, LedgerRecord, TrackedEvent, unfinished
 from duenotice.wire.seen_documents import SeenEvent
+
+RESERVE = 2.0
+"""Seconds of the notice that handlers cannot use: they are for asking peers and for the approval (H07)."""
+LOOK_AGAIN = 10.0
+"""Seconds from the end of a handler's work until it may be looked at again."""
 
 
 class HandlerRule(NamedTuple):
@@ -44,7 +49,7 @@ class HandlerRule(NamedTuple):
 
 
 class HandlerSpec(NamedTuple):
-    """What the plan needs to know about a handler."""
+    """What the planner needs to know about a handler."""
 
     name: str
     required: bool = True
@@ -57,17 +62,9 @@ class HandlerSpec(NamedTuple):
     """A command, or an address, that must say that the machine is healthy before it puts back."""
 
 
-def rule_for(rules: Sequence[HandlerRule], event: SeenEvent) -> HandlerRule | None:
+def match_rule(rules: Sequence[HandlerRule], event: SeenEvent) -> HandlerRule | None:
     """The first rule that matches; with None the event is left alone."""
     return next((rule for rule in rules if rule.matches(event)), None)
-
-
-RESERVE = 2.0
-"""Seconds of the notice that handlers cannot use: they are for asking peers and for the approval (H07)."""
-
-
-LOOK_AGAIN = 10.0
-"""Seconds from the end of a handler's work until it may be looked at again."""
 
 
 class ApprovalPolicy(NamedTuple):
@@ -78,16 +75,16 @@ class ApprovalPolicy(NamedTuple):
     keep: int = 0
 
 
-class PeerNews(NamedTuple):
-    """What the peers said about one event's content."""
+class PeerAnswers(NamedTuple):
+    """What the peers said about one revision of an event."""
 
-    content: str
+    revision: str
     ready: frozenset[str] = frozenset()
     in_service: frozenset[str] = frozenset()
 
 
-class PlanView(NamedTuple):
-    """All that a plan depends on, in addition to the cases."""
+class World(NamedTuple):
+    """All that the next steps depend on, in addition to the events."""
 
     me: str
     boot: str
@@ -95,8 +92,8 @@ class PlanView(NamedTuple):
     rules: Sequence[HandlerRule] = ()
     handlers: Mapping[str, HandlerSpec] = {}
     approval: ApprovalPolicy = ApprovalPolicy()
-    news: Mapping[str, PeerNews] = {}
-    heard: bool = True
+    peer_answers: Mapping[str, PeerAnswers] = {}
+    document_read: bool = True
     """Whether a document was read since the agent started: before that nothing is prepared or approved (S14)."""
 
 
@@ -146,217 +143,204 @@ class Wait(NamedTuple):
 Step = Prepare | LookAgain | AskPeers | Approve | Recover | Wait
 
 
-def sight(events: Iterable[SeenEvent], cases: Cases, view: PlanView, drill: bool = False) -> Iterator[LedgerRecord]:
+def observe(document: Iterable[SeenEvent], events: Events, world: World, drill: bool = False) -> Iterator[LedgerRecord]:
     """What a document changes. Only events that hit this VM count (H01); one that no longer hits it is gone."""
-    mine = {event.event_id: event for event in events if event.hits(view.me)}
-    for event in mine.values():
-        if _is_news(event, cases.get(event.event_id)):
-            yield LedgerRecord("seen", event.event_id, view.now, view.boot, seen=event, drill=drill)
-    for event_id, case in cases.items():
-        if case.drill == drill and not case.returning and event_id not in mine:
-            yield _turn(event_id, "gone", view)
+    mine = {seen.event_id: seen for seen in document if seen.hits(world.me)}
+    for event_id, seen in mine.items():
+        event = events.get(event_id)
+        if event is None:
+            is_news = True
+        elif event.is_closed:
+            is_news = not seen.started  # a Scheduled event begins again
+        else:
+            is_news = not event.recovering and event.seen != seen  # what is put back now is put back to its end
+        if is_news:
+            yield LedgerRecord("seen", event_id, world.now, world.boot, seen=seen, drill=drill)
+    for event_id, event in events.items():
+        if event.drill == drill and not event.recovering and event_id not in mine:
+            yield LedgerRecord("returning", event_id, world.now, world.boot, reason="gone")
 
 
-def _is_news(event: SeenEvent, case: Case | None) -> bool:
-    """A case that is recovering ignores news; once it is closed, a Scheduled event opens a new case."""
-    if case is None:
-        return True
-    return not event.started if case.is_closed else not case.returning and case.event != event
-
-
-def unprepared(cases: Cases, view: PlanView) -> Iterator[LedgerRecord]:
+def unprepared(events: Events, world: World) -> Iterator[LedgerRecord]:
     """The events for which it is too late now, and not all was done that a rule calls for: what, and why (S32)."""
-    for event_id, case in cases.items():
-        if case.drill or case.returning or case.unprepared or not view.heard or case.event.is_advice:
+    for event_id, event in events.items():
+        if event.drill or event.recovering or event.unprepared or not world.document_read or event.seen.is_advice:
             continue
-        if not case.event.started and case.not_before is not None and view.now < case.not_before:
+        if not event.seen.started and event.not_before is not None and world.now < event.not_before:
             continue
-        if (rule := rule_for(view.rules, case.event)) is not None and (missing := _missing(case, rule, view)):
-            yield LedgerRecord("unprepared", event_id, view.now, view.boot, reason=missing)
+        if (rule := match_rule(world.rules, event.seen)) is not None and (missing := _missing(event, rule, world)):
+            yield LedgerRecord("unprepared", event_id, world.now, world.boot, reason=missing)
 
 
-def _missing(case: Case, rule: HandlerRule, view: PlanView) -> str:
+def _missing(event: TrackedEvent, rule: HandlerRule, world: World) -> str:
     """What was not done for it, in words; empty when all that is required was done."""
-    if case.not_before is None:
+    if event.not_before is None:
         return "it had started when it was first seen." if rule.handlers else ""
     reasons = []
     for name in rule.handlers:
-        work = case.works.get(name)
-        if not view.handlers[name].required or (work and work.skipped and work.content == case.content):
+        run = event.runs.get(name)
+        if not world.handlers[name].required or (run and run.skipped and run.revision == event.revision):
             continue
-        if work is None:
+        if run is None:
             reasons.append(f"there was no time for {name}")
-        elif work.state == "preparing":
+        elif run.state == "preparing":
             reasons.append(f"{name} was not done in time")
-        elif work.content != case.content:
-            reasons.append(f"{name} was done for what the event was before" if work.content else f"{name} was undone")
-        elif work.state == "failed":
-            reasons.append(f"{name} has failed: {work.reason.rstrip('.')}")
+        elif run.revision != event.revision:
+            reasons.append(f"{name} was done for what the event was before" if run.revision else f"{name} was undone")
+        elif run.state == "failed":
+            reasons.append(f"{name} has failed: {run.reason.rstrip('.')}")
     return "; ".join(reasons) + "." if reasons else ""
 
 
-def woken(cases: Cases, view: PlanView) -> Iterator[LedgerRecord]:
+def on_boot(events: Events, world: World) -> Iterator[LedgerRecord]:
     """What a new boot changes, whatever the document says: all that was begun before it is put back (H05, S15).
 
-    Usually the event was the reboot. If not, and the event is still Scheduled, it becomes a new case: a reboot may have
-    undone what the handlers had done, so nothing done before it counts as ready.
+    Usually the event was the reboot. If not, and the event is still Scheduled, it begins again: a reboot may have
+    undone what the handlers had done, so nothing done before it counts as ready. Where the kernel does not tell the
+    boot, it is taken for the same one.
     """
-    for event_id, case in cases.items():
-        if not case.returning and any(_is_of_another_boot(work, view) for work in case.works.values()):
-            yield _turn(event_id, "rebooted", view)
+    for event_id, event in events.items():
+        is_older = any(run.boot and world.boot and run.boot != world.boot for run in event.runs.values())
+        if is_older and not event.recovering:
+            yield LedgerRecord("returning", event_id, world.now, world.boot, reason="rebooted")
 
 
-def _turn(event_id: str, reason: str, view: PlanView) -> LedgerRecord:
-    return LedgerRecord("returning", event_id, view.now, view.boot, reason=reason)
-
-
-def _is_of_another_boot(work: Work, view: PlanView) -> bool:
-    return (
-        bool(work.boot and view.boot) and work.boot != view.boot
-    )  # the kernel does not tell the boot: assume the same one
-
-
-def plan(cases: Cases, view: PlanView) -> list[Step]:
+def next_steps(events: Events, world: World) -> list[Step]:
     """Everything that may be done now. Each event is planned by itself; none waits for another event's handlers."""
     steps: list[Step] = []
-    held = _held(cases, view)
-    for event_id, case in cases.items():
-        if case.returning:
-            steps += _way_back(event_id, case, held, view)
-        elif view.heard or case.drill:
-            steps += _way_out(event_id, case, view)
+    in_use = _handlers_in_use(events, world)
+    for event_id, event in events.items():
+        if event.recovering:
+            steps += _recovery(event_id, event, in_use, world)
+        elif world.document_read or event.drill:  # before the first document nothing is prepared or approved (S14)
+            steps += _preparation(event_id, event, world)
     return steps
 
 
-def _way_out(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
-    rule = rule_for(view.rules, case.event)
+def _preparation(event_id: str, event: TrackedEvent, world: World) -> Iterator[Step]:
+    """The handlers of its rule one after another, then the approval, if the peers agree and enough are in service."""
+    rule = match_rule(world.rules, event.seen)
     if rule is None:
         return
-    if (begin := _not_yet(case, rule, view)) is not None:
+    begin, pending = _prepare_from(event, rule), _pending_handler(event, rule, world)
+    if begin is not None and begin > world.now:
         yield Wait(event_id, begin)
-    elif (spec := _next_handler(case, rule, view)) is None:
-        yield from _looks(event_id, case, rule, view)
-        yield from _approval(event_id, case, view)
-    elif (left := notice_left(case, view.now)) > 0:
-        yield Prepare(event_id, spec.name, min(spec.timeout, left))
+        return
+    if pending is not None:
+        if (left := notice_left(event, world.now)) > 0:
+            yield Prepare(event_id, pending.name, min(pending.timeout, left))
+        return
+    yield from _looks(event_id, event, rule, world)
+    if may_approve(event, world):
+        policy = world.approval
+        peers = tuple(vm for vm in event.seen.resources if vm != world.me) if policy.policy == "all-ready" else ()
+        guarded = tuple(vm for vm in policy.group if not event.seen.hits(vm)) if policy.keep else ()
+        answers = world.peer_answers.get(event_id, PeerAnswers(event.revision))
+        all_ready = answers.revision == event.revision and answers.ready.issuperset(peers)
+        if all_ready and sum(vm in answers.in_service for vm in guarded) >= policy.keep:
+            yield Approve(event_id)
+        else:
+            yield AskPeers(event_id, peers, guarded)
 
 
-def _not_yet(case: Case, rule: HandlerRule, view: PlanView) -> datetime | None:
-    """When to begin, if the rule wants to begin later."""
-    if rule.within is None or case.not_before is None or case.event.started or case.works or case.event.is_advice:
-        return None
-    begin = case.not_before - timedelta(seconds=rule.within)
-    return begin if begin > view.now else None
-
-
-def notice_left(case: Case, now: datetime) -> float:
-    """Seconds for handlers (H07). An event that was Started when we first saw it gave no notice: nothing begins.
-
-    Advice has no deadline.
-    """
-    if case.event.is_advice:
-        return math.inf
-    if case.not_before is None:
-        return 0.0
-    return (case.not_before - now).total_seconds() - RESERVE
-
-
-def _next_handler(case: Case, rule: HandlerRule, view: PlanView) -> HandlerSpec | None:
-    """The first handler of the rule that has not finished with this content (S12, S13)."""
-    specs = (view.handlers[name] for name in rule.handlers)
-    return next((spec for spec in specs if not _is_through(case.works.get(spec.name), case)), None)
-
-
-def _looks(event_id: str, case: Case, rule: HandlerRule, view: PlanView) -> Iterator[Step]:
+def _looks(event_id: str, event: TrackedEvent, rule: HandlerRule, world: World) -> Iterator[Step]:
     """Once all is prepared, somebody may undo it before the event starts (S12).
 
     What is undone at once, each time, is prepared again only so often.
     """
-    if notice_left(case, view.now) <= 0:
+    if notice_left(event, world.now) <= 0:
         return
     for name in rule.handlers:
-        work = case.works[name]
-        is_due = work.state == "prepared" and (view.now - work.at).total_seconds() >= LOOK_AGAIN
-        if view.handlers[name].looks and is_due and not work.skipped:
+        run = event.runs[name]
+        is_due = run.state == "prepared" and (world.now - run.at).total_seconds() >= LOOK_AGAIN
+        if world.handlers[name].looks and is_due and not run.skipped:
             yield LookAgain(event_id, name)
 
 
-def _is_through(work: Work | None, case: Case) -> bool:
-    return work is not None and work.is_settled and work.content == case.content
-
-
-def is_ready(case: Case, view: PlanView) -> bool:
-    """Whether our own work for this content is done (H04); also what we tell a peer that asks."""
-    rule = rule_for(view.rules, case.event)
-    if not (view.heard or case.drill) or rule is None or case.returning or _next_handler(case, rule, view) is not None:
-        return False
-    failed = any(view.handlers[name].required and case.works[name].has_failed for name in rule.handlers)
-    return rule.approve_after_failure or not failed
-
-
-def is_in_service(cases: Cases) -> bool:
-    """Whether everything is put back and no event is approved or Started; a peer's guard counts this."""
-    return all(
-        case.returning or case.drill or not (case.event.started or case.approved) for case in cases.values()
-    ) and not unfinished(cases)
-
-
-def may_approve(case: Case, view: PlanView) -> bool:
-    """Never a drill, advice or a Started event, never twice, only as the leader (H03), only when ready (H04)."""
-    if case.drill or case.event.is_advice or case.event.status != "Scheduled" or case.approved == case.content:
-        return False
-    return view.approval.policy != "never" and case.event.leader == view.me and is_ready(case, view)
-
-
-def _approval(event_id: str, case: Case, view: PlanView) -> Iterator[Step]:
-    """Approve, if the peers agree and enough of them are in service."""
-    event, approval = case.event, view.approval
-    if not may_approve(case, view):
-        return
-    peers = tuple(vm for vm in event.resources if vm != view.me) if approval.policy == "all-ready" else ()
-    guarded = tuple(vm for vm in approval.group if not event.hits(vm)) if approval.keep else ()
-    news = view.news.get(event_id, PeerNews(case.content))
-    if _peers_agree(news, case, peers) and _enough_left(news, guarded, approval):
-        yield Approve(event_id)
-    else:
-        yield AskPeers(event_id, peers, guarded)
-
-
-def _peers_agree(news: PeerNews, case: Case, peers: Sequence[str]) -> bool:
-    return news.content == case.content and news.ready.issuperset(peers)
-
-
-def _enough_left(news: PeerNews, guarded: Sequence[str], approval: ApprovalPolicy) -> bool:
-    return sum(vm in news.in_service for vm in guarded) >= approval.keep
-
-
-def _way_back(event_id: str, case: Case, held: Set[str], view: PlanView) -> Iterator[Step]:
+def _recovery(event_id: str, event: TrackedEvent, in_use: Set[str], world: World) -> Iterator[Step]:
     """What to recover, last prepared first (S15).
 
     A handler that is stuck delays the rest only if it is required, and not for ever: a machine whose last step cannot
     be put back would else stay drained as a whole.
     """
-    for name, work in reversed(case.works.items()):
-        if work.state == "recovered" or name not in view.handlers or name in held:
+    for name, run in reversed(event.runs.items()):
+        if run.state == "recovered" or name not in world.handlers or name in in_use:
             continue
         yield Recover(event_id, name)
-        if not work.is_stuck or (view.handlers[name].required and not has_held_enough(work, view.handlers[name], view)):
+        spec = world.handlers[name]
+        if not run.is_stuck or (spec.required and not has_held_enough(run, spec, world)):
             return
 
 
-def has_held_enough(work: Work, spec: HandlerSpec, view: PlanView) -> bool:
+def _handlers_in_use(events: Events, world: World) -> set[str]:
+    """Those whose work some event needs, or that may still prepare for it: another event must not put that back."""
+    in_use: set[str] = set()
+    for event in events.values():
+        if event.recovering:
+            continue
+        in_use.update(event.runs)
+        rule = match_rule(world.rules, event.seen)
+        if rule is not None and notice_left(event, world.now) > 0:
+            begin = _prepare_from(event, rule)
+            if begin is None or begin <= world.now:
+                in_use.update(rule.handlers)
+    return in_use
+
+
+def _prepare_from(event: TrackedEvent, rule: HandlerRule) -> datetime | None:
+    """When a rule with `within` begins; None when it begins at once, or has begun."""
+    if rule.within is None or event.not_before is None or event.seen.started or event.runs or event.seen.is_advice:
+        return None
+    return event.not_before - timedelta(seconds=rule.within)
+
+
+def notice_left(event: TrackedEvent, now: datetime) -> float:
+    """Seconds for handlers (H07). An event that was Started when we first saw it gave no notice: nothing begins.
+
+    Advice has no deadline.
+    """
+    if event.seen.is_advice:
+        return math.inf
+    if event.not_before is None:
+        return 0.0
+    return (event.not_before - now).total_seconds() - RESERVE
+
+
+def _pending_handler(event: TrackedEvent, rule: HandlerRule, world: World) -> HandlerSpec | None:
+    """The first handler of the rule that has not finished with this revision of the event (S12, S13)."""
+    for name in rule.handlers:
+        run = event.runs.get(name)
+        if run is None or not run.is_settled or run.revision != event.revision:
+            return world.handlers[name]
+    return None
+
+
+def has_held_enough(run: HandlerRun, spec: HandlerSpec, world: World) -> bool:
     """Whether it has been stuck for so long that the others do not wait for it any more."""
-    return work.is_stuck and (view.now - work.at).total_seconds() >= spec.holds
+    return run.is_stuck and (world.now - run.at).total_seconds() >= spec.holds
 
 
-def _held(cases: Cases, view: PlanView) -> set[str]:
-    """The handlers whose work some event still needs: another event must not put it back."""
-    return {name for case in cases.values() if not case.returning for name in (*case.works, *_wanted(case, view))}
+def is_ready(event: TrackedEvent, world: World) -> bool:
+    """Whether our own work for this revision is done (H04); also what we tell a peer that asks."""
+    rule = match_rule(world.rules, event.seen)
+    if rule is None or event.recovering or not (world.document_read or event.drill):
+        return False
+    if _pending_handler(event, rule, world) is not None:
+        return False
+    failed = any(world.handlers[name].required and event.runs[name].has_failed for name in rule.handlers)
+    return rule.approve_after_failure or not failed
 
 
-def _wanted(case: Case, view: PlanView) -> tuple[str, ...]:
-    """The handlers that may still prepare for it."""
-    rule = rule_for(view.rules, case.event)
-    if rule is None or _not_yet(case, rule, view) is not None or notice_left(case, view.now) <= 0:
-        return ()
-    return rule.handlers
+def is_in_service(events: Events) -> bool:
+    """Whether everything is put back and no event is approved or Started; a peer's guard counts this."""
+    return all(
+        event.recovering or event.drill or not (event.seen.started or event.approved) for event in events.values()
+    ) and not unfinished(events)
+
+
+def may_approve(event: TrackedEvent, world: World) -> bool:
+    """Never a drill, advice or a Started event, never twice, only as the leader (H03), only when ready (H04)."""
+    seen = event.seen
+    if event.drill or seen.is_advice or seen.status != "Scheduled" or event.approved == event.revision:
+        return False
+    return world.approval.policy != "never" and seen.leader == world.me and is_ready(event, world)

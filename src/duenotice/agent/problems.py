@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from duenotice.agent.log import log
-from duenotice.agent.planner import PlanView, has_held_enough
-from duenotice.agent.state import Case
+from duenotice.agent.planner import World, has_held_enough
+from duenotice.agent.state import TrackedEvent
 from duenotice.clock import later, monotonic
 from duenotice.escape import one_line
 from duenotice.system import sd_notify
@@ -41,29 +41,29 @@ class Problem(NamedTuple):
     handler: str = ""
 
 
-def of_cases(cases: Iterable[Case], view: PlanView) -> Iterator[Problem]:
+def event_problems(events: Iterable[TrackedEvent], world: World) -> Iterator[Problem]:
     """What is wrong with events, by the ledger alone: also when no agent runs."""
-    for case in cases:
-        if not case.drill:
-            yield from _of_case(case, view)
+    for event in events:
+        if not event.drill:
+            yield from _event_problems(event, world)
 
 
-def _of_case(case: Case, view: PlanView) -> Iterator[Problem]:
-    event_id = case.event.event_id
+def _event_problems(event: TrackedEvent, world: World) -> Iterator[Problem]:
+    event_id = event.seen.event_id
     short = event_id[:8]
-    name = f"{case.event.type} {short}"
-    if case.unprepared_at is not None and (not case.is_closed or view.now < later(case.unprepared_at, RECENT)):
-        what = f"{name}: not all was prepared: {case.unprepared}"
+    name = f"{event.seen.type} {short}"
+    if event.unprepared_at is not None and (not event.is_closed or world.now < later(event.unprepared_at, RECENT)):
+        what = f"{name}: not all was prepared: {event.unprepared}"
         yield Problem("unprepared", what, "duenotice agent events says what each handler did.", event_id)
-    for handler, work in case.works.items():
-        reason = work.reason.rstrip(".")
-        if case.returning and work.is_stuck:
+    for handler, run in event.runs.items():
+        reason = run.reason.rstrip(".")
+        if event.recovering and run.is_stuck:
             what = f"{name}: {handler} cannot put back: {reason}."
-            if handler in view.handlers and has_held_enough(work, view.handlers[handler], view):
+            if handler in world.handlers and has_held_enough(run, world.handlers[handler], world):
                 what += " The others have not waited for it any longer."
             hint = f"Repair it; it is tried again. Or: duenotice agent retry|skip {short} {handler}"
             yield Problem("stuck", what, hint, event_id, handler)
-        elif not case.returning and work.has_failed:
+        elif not event.recovering and run.has_failed:
             hint = f"While notice is left: duenotice agent retry|skip {short} {handler}"
             yield Problem("failed", f"{name}: {handler} has failed: {reason}.", hint, event_id, handler)
 
@@ -73,7 +73,7 @@ def kinds_of(problems: Iterable[Problem]) -> set[str]:
     return {problem.kind for problem in problems}
 
 
-class SaidProblems:
+class ProblemLog:
     """What was logged: each problem when it begins, when its words change, and when it is over."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The agent: poll → plan → run → record → approve → recover. It does what the plan says, and decides nothing itself."""
+"""The agent: poll → observe → plan → run → record → approve → recover. It does what the planner says, and no more."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterator
@@ -9,33 +9,33 @@ from typing import Any
 from duenotice.agent import drill as drills
 from duenotice.agent.config import Config
 from duenotice.agent.control import answer_action
-from duenotice.agent.dry_run import foresee
-from duenotice.agent.executor import HandlerRunner, Later
-from duenotice.agent.handlers.readiness import SWITCH
+from duenotice.agent.dry_run import predict
+from duenotice.agent.executor import Executor, RetryLater
+from duenotice.agent.handlers.readiness import READINESS
 from duenotice.agent.ledger import Recorder
 from duenotice.agent.log import complain, describe, log
 from duenotice.agent.own_name import OwnName
-from duenotice.agent.peers import Asking
+from duenotice.agent.peers import PeerClient
 from duenotice.agent.planner import (
     ApprovalPolicy,
     Approve,
     AskPeers,
     LookAgain,
-    PeerNews,
-    PlanView,
+    PeerAnswers,
     Prepare,
     Recover,
     Step,
     Wait,
+    World,
+    match_rule,
     may_approve,
-    plan,
-    rule_for,
-    sight,
+    next_steps,
+    observe,
+    on_boot,
     unprepared,
-    woken,
 )
-from duenotice.agent.problems import RECENT, Problem, SaidProblems, of_cases
-from duenotice.agent.state import Cases, LedgerRecord, apply, fingerprint, unfinished
+from duenotice.agent.problems import RECENT, Problem, ProblemLog, event_problems
+from duenotice.agent.state import Events, LedgerRecord, apply, revision_of, unfinished
 from duenotice.agent.status import Ports
 from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
@@ -72,18 +72,18 @@ class Agent:
         self._began_at = self._failed_at = monotonic()
         self._poll_failure = ""
         self._drill_problem: Problem | None = None
-        self._said = SaidProblems()
+        self._said = ProblemLog()
         self._ended_by: Conflict | None = None
         self.document: SeenDocument | None = None
         self.heard_at: datetime | None = None
-        self._news: dict[str, PeerNews] = {}
+        self._peer_answers: dict[str, PeerAnswers] = {}
         self._unseen: dict[LookAgain, str] = {}
         """Looks at what is prepared that did not work, and why."""
         self._told: set[tuple[Any, ...]] = set()
         self._awake = asyncio.Event()
         self._stopping = False
-        self.tasks = Tasks(self.wake)
-        self.worker = HandlerRunner(recorder, lambda: self.me, self.boot, self._is_there)
+        self.jobs = Jobs(self.wake)
+        self.executor = Executor(recorder, lambda: self.me, self.boot, self._is_there)
         self.use(config)
         self._ports = Ports(self, lambda asked: answer_action(self, asked))
 
@@ -100,7 +100,7 @@ class Agent:
         """Go on with another configuration. Its endpoint, ports and wish for advice count from the next start on."""
         self.config = config
         self._told.clear()
-        self.worker.handlers, self.worker.specs = config.handlers, config.specs
+        self.executor.handlers, self.executor.specs = config.handlers, config.specs
         if lost := self.unfinished - config.handlers.keys():
             log(
                 "handlers-missing",
@@ -113,7 +113,7 @@ class Agent:
     @property
     def unfinished(self) -> set[str]:
         """Handlers that have something to put back."""
-        return unfinished(self.recorder.cases)
+        return unfinished(self.recorder.events)
 
     @property
     def me(self) -> str:
@@ -134,7 +134,7 @@ class Agent:
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Do everything, until told to stop."""
         if not self._dry_run:  # a dry run may run beside the real agent
-            SWITCH.go_on(self.recorder.cases, self.config.handlers)
+            READINESS.go_on(self.recorder.events, self.config.handlers)
             await self._ports.keep_open()
         work = (self._follow(), self._tick(), self._look_after(), self.name.follow(self._client, self.wake))
         background = [asyncio.ensure_future(each) for each in work]
@@ -148,42 +148,44 @@ class Agent:
             for task in background:
                 task.cancel()
             await asyncio.wait(background)
-            await self.tasks.stop()
+            await self.jobs.stop()
             self._ports.close()
         if self._ended_by is not None:
             raise self._ended_by
 
     def is_at_work(self, event_id: str, handler: str) -> bool:
         """Whether the handler works for this event now."""
-        return any(self.tasks.is_running((kind, event_id, handler)) for kind in (Prepare, Recover))
+        return any(self.jobs.is_running((kind, event_id, handler)) for kind in (Prepare, Recover))
 
     def hurry(self, event_id: str, handler: str) -> None:
         """Let the handler make its next try at once."""
-        self.tasks.hurry(lambda key: key[1:] == (event_id, handler))
+        self.jobs.hurry(lambda key: key[1:] == (event_id, handler))
 
-    def view(self) -> PlanView:
-        """The world as it is now, as the plan needs it."""
-        config, heard = self.config, self.document is not None and bool(self.me)
+    def world(self) -> World:
+        """The world as it is now, as the planner needs it."""
+        config, document_read = self.config, self.document is not None and bool(self.me)
         approval = config.approval if self.name.is_sure else ApprovalPolicy("never")
-        return PlanView(self.me, self.boot, wall(), config.rules, config.specs, approval, self._news, heard)
+        return World(
+            self.me, self.boot, wall(), config.rules, config.specs, approval, self._peer_answers, document_read
+        )
 
-    def shown(self) -> tuple[Cases, set[str]]:
-        """All cases, and which of them the ledger does not have as they are: it cannot be written (S32)."""
-        cases = dict(self.recorder.cases)
+    def shown(self) -> tuple[Events, set[str]]:
+        """All events, and which of them the ledger does not have as they are: it cannot be written (S32)."""
+        events = dict(self.recorder.events)
         if not self.recorder.failure or self.document is None or not self.me:
-            return cases, set()
-        unrecorded = list(sight(self.document.events, cases, self.view()))
+            return events, set()
+        unrecorded = list(observe(self.document.events, events, self.world()))
         for record in unrecorded:
-            apply(cases, record)
-        return cases, {record.event_id for record in unrecorded}
+            apply(events, record)
+        return events, {record.event_id for record in unrecorded}
 
     def problems(self) -> list[Problem]:
         """All that is wrong now, or was a short while ago (S32)."""
-        view, recorder = self.view(), self.recorder
-        cases, unrecorded = self.shown()
-        found = [*of_cases(cases.values(), view), *self._unseen_problems()]
+        world, recorder = self.world(), self.recorder
+        events, unrecorded = self.shown()
+        found = [*event_problems(events.values(), world), *self._unseen_problems()]
         if recorder.failure:
-            names = [f"{cases[each].event.type} {each[:8]}" for each in sorted(unrecorded)]
+            names = [f"{events[each].seen.type} {each[:8]}" for each in sorted(unrecorded)]
             missing = f" Nothing is done about {', '.join(names)}." if names else ""
             found.append(
                 Problem("disk", f"Nothing can be recorded.{missing} {recorder.failure}", "Look at the disk: df, dmesg.")
@@ -191,7 +193,7 @@ class Agent:
         elif shortage := recorder.shortage:
             what = f"An event could not be recorded, so nothing would be done about it. {shortage}"
             found.append(Problem("disk", what, "Make room for the agent's ledger: df, dmesg."))
-        if recorder.lost_at is not None and view.now < later(recorder.lost_at, RECENT):
+        if recorder.lost_at is not None and world.now < later(recorder.lost_at, RECENT):
             at = recorder.lost_at.isoformat(timespec="seconds")
             hint = "Find out who moves, removes or changes files in the state directory."
             found.append(Problem("ledger", f"The ledger was gone or changed at {at}; it was written again.", hint))
@@ -203,11 +205,11 @@ class Agent:
 
     def _unseen_problems(self) -> Iterator[Problem]:
         for (event_id, handler), why in self._unseen.items():
-            case, spec = self.recorder.cases.get(event_id), self.config.specs.get(handler)
-            if case is None or case.returning or spec is None or not spec.looks:
+            event, spec = self.recorder.events.get(event_id), self.config.specs.get(handler)
+            if event is None or event.recovering or spec is None or not spec.looks:
                 continue
-            if case.works[handler].state == "prepared":
-                what = f"{case.event.type} {event_id[:8]}: whether {handler} is still prepared is not known: {why}"
+            if event.runs[handler].state == "prepared":
+                what = f"{event.seen.type} {event_id[:8]}: whether {handler} is still prepared is not known: {why}"
                 yield Problem("failed", what, "Look at what it asks; it is asked again.", event_id, handler)
 
     def _service_problems(self) -> Iterator[Problem]:
@@ -224,45 +226,45 @@ class Agent:
             yield Problem("clock", what, "Use NTP to keep it correct.")
 
     async def _turn(self) -> None:
-        """One round: see what is new, plan, and start the steps."""
+        """One round: see what is new, and start the steps that follow."""
         try:
             await self._look()
         except DuenoticeError as error:  # the ledger cannot be written: begin nothing that could not be recorded
             self._end_if_taken(error)
             return
         if self._dry_run:
-            self._foretell()
+            self._log_predictions()
             return
-        steps = plan(self.recorder.cases, self.view())
-        self.tasks.cancel(self._is_withdrawn)
+        steps = next_steps(self.recorder.events, self.world())
+        self.jobs.cancel(self._is_withdrawn)
         keys = {_key(step) for step in steps}
-        self.tasks.forget(keys.__contains__)
+        self.jobs.forget(keys.__contains__)
         for step in steps:
             self._start(step)
 
     async def _look(self) -> None:
-        cases, view = self.recorder.cases, self.view()
-        await self.recorder.append(*woken(cases, view))
-        if view.heard and self.document is not None:
-            news = list(sight(self.document.events, cases, view))
+        events, world = self.recorder.events, self.world()
+        await self.recorder.append(*on_boot(events, world))
+        if world.document_read and self.document is not None:
+            news = list(observe(self.document.events, events, world))
             left_alone = [each for each in news if self._is_new_and_left_alone(each)]
             await self.recorder.append(*news)
             for each in left_alone:
                 log("left-alone", event_id=each.event_id, reason="no rule matches this event, so nothing is prepared")
-        if view.me:
-            events = drills.drilled(self._drill(), cases, view)
-            await self.recorder.append(*sight(events, cases, view, drill=True))
-        await self.recorder.append(*unprepared(cases, view))
+        if world.me:
+            played = drills.drilled(self._drill(), events, world)
+            await self.recorder.append(*observe(played, events, world, drill=True))
+        await self.recorder.append(*unprepared(events, world))
 
     def _is_new_and_left_alone(self, news: LedgerRecord) -> bool:
-        if news.seen is None or rule_for(self.config.rules, news.seen) is not None:
+        if news.seen is None or match_rule(self.config.rules, news.seen) is not None:
             return False
-        known = self.recorder.cases.get(news.event_id)
-        return known is None or known.is_closed or known.content != fingerprint(news.seen)
+        known = self.recorder.events.get(news.event_id)
+        return known is None or known.is_closed or known.revision != revision_of(news.seen)
 
     def _drill(self) -> drills.Drill | None:
         try:
-            drill = drills.current(self.directory, self.recorder.cases)
+            drill = drills.current(self.directory, self.recorder.events)
         except Malformed as error:
             self._drill_problem = Problem("file", error.message, error.hint)
             return None
@@ -273,87 +275,89 @@ class Agent:
         """Whether the step is for an event that is gone, approves what may not be approved any more (S12), or was
         skipped."""
         kind, event_id, handler = key
-        case = self.recorder.cases.get(event_id)
-        if case is None:
+        event = self.recorder.events.get(event_id)
+        if event is None:
             return True
-        work = case.works.get(handler)
-        if case.returning:
-            return kind is not Recover or (work is not None and work.state == "recovered")
+        run = event.runs.get(handler)
+        if event.recovering:
+            return kind is not Recover or (run is not None and run.state == "recovered")
         if kind is Prepare:
-            return work is not None and work.skipped and work.content == case.content
-        return kind is Approve and not may_approve(case, self.view())
+            return run is not None and run.skipped and run.revision == event.revision
+        return kind is Approve and not may_approve(event, self.world())
 
     def _still_approves(self, event_id: str) -> bool:
         """By the last document too: it may not be recorded yet, if the disk cannot be written (S12)."""
-        case, events = self.recorder.cases.get(event_id), () if self.document is None else self.document.events
-        return case is not None and case.event in events and not self._is_withdrawn((Approve, event_id, ""))
+        event, events = self.recorder.events.get(event_id), () if self.document is None else self.document.events
+        return event is not None and event.seen in events and not self._is_withdrawn((Approve, event_id, ""))
 
     def _is_there(self, event_id: str) -> bool:
-        """Whether the event of a case is in the last document; one of a drill is in none."""
-        case = self.recorder.cases.get(event_id)
-        if self.document is None or (case is not None and case.drill):
+        """Whether it is in the last document; an event of a drill is in none."""
+        event = self.recorder.events.get(event_id)
+        if self.document is None or (event is not None and event.drill):
             return True
         return any(event.event_id == event_id for event in self.document.events)
 
     def _start(self, step: Step) -> None:
         match step:
             case Prepare():
-                self.tasks.start(_key(step), lambda: self.worker.prepare(step))
+                self.jobs.start(_key(step), lambda: self.executor.prepare(step))
             case Recover():
-                self.tasks.start(_key(step), lambda: self.worker.recover(step))
+                self.jobs.start(_key(step), lambda: self.executor.recover(step))
             case LookAgain():
-                self.tasks.start(_key(step), lambda: self._look_again(step), LOOK_BACKOFF)
+                self.jobs.start(_key(step), lambda: self._look_again(step), LOOK_BACKOFF)
             case AskPeers():
-                self.tasks.start(_key(step), lambda: self._ask(step), Backoff(1.0, 1.0))
+                self.jobs.start(_key(step), lambda: self._ask(step), Backoff(1.0, 1.0))
             case Approve():
-                self.tasks.start(_key(step), lambda: self._approve(step), APPROVAL_BACKOFF)
+                self.jobs.start(_key(step), lambda: self._approve(step), APPROVAL_BACKOFF)
             case Wait():
                 pass  # the tick looks again
 
-    def _foretell(self) -> None:
+    def _log_predictions(self) -> None:
         """Log once all that would be done for each event; again if its content changes, or its way back begins."""
-        view = self.view()
-        self._told = {key for key in self._told if key[0] in self.recorder.cases}
-        for event_id, case in self.recorder.cases.items():
-            key = (event_id, case.first_seen, case.content, case.returning)
-            if key not in self._told and (view.heard or case.drill or case.returning):
+        world = self.world()
+        self._told = {key for key in self._told if key[0] in self.recorder.events}
+        for event_id, event in self.recorder.events.items():
+            key = (event_id, event.first_seen, event.revision, event.recovering)
+            if key not in self._told and (world.document_read or event.drill or event.recovering):
                 self._told.add(key)
-                for foreseen in foresee(case, view):
-                    log("would", step=foreseen.step, event_id=event_id, **foreseen.details)
+                for predicted in predict(event, world):
+                    log("would", step=predicted.step, event_id=event_id, **predicted.details)
 
     async def _look_again(self, step: LookAgain) -> None:
-        self._unseen = {each: why for each, why in self._unseen.items() if each.event_id in self.recorder.cases}
+        self._unseen = {each: why for each, why in self._unseen.items() if each.event_id in self.recorder.events}
         try:
-            undone = await self.worker.look_again(step)
+            undone = await self.executor.look_again(step)
         except Exception as error:
             self._unseen[step] = describe(error)
             raise
         self._unseen.pop(step, None)
         if not undone:
-            raise Later
-        case = self.recorder.cases[step.event_id]
-        made = LedgerRecord("undone", step.event_id, wall(), self.boot, step.handler, reason=undone, drill=case.drill)
+            raise RetryLater
+        event = self.recorder.events[step.event_id]
+        made = LedgerRecord("undone", step.event_id, wall(), self.boot, step.handler, reason=undone, drill=event.drill)
         await self.recorder.append(made)
 
     async def _ask(self, step: AskPeers) -> None:
         assert self.config.peers is not None
-        content = self.recorder.cases[step.event_id].content
-        news = await Asking(self.config.peers, self.config.peer_keys).ask(step, content)
-        self._news = {event_id: old for event_id, old in self._news.items() if event_id in self.recorder.cases}
-        self._news[step.event_id] = news
-        if any(isinstance(each, AskPeers) and each == step for each in plan(self.recorder.cases, self.view())):
-            missing = sorted({*step.ready} - news.ready)
-            log("not-all-ready", event_id=step.event_id, waiting_for=missing, in_service=sorted(news.in_service))
-            raise Later
+        revision = self.recorder.events[step.event_id].revision
+        answers = await PeerClient(self.config.peers, self.config.peer_keys).ask(step, revision)
+        self._peer_answers = {
+            event_id: old for event_id, old in self._peer_answers.items() if event_id in self.recorder.events
+        }
+        self._peer_answers[step.event_id] = answers
+        if any(isinstance(each, AskPeers) and each == step for each in next_steps(self.recorder.events, self.world())):
+            missing = sorted({*step.ready} - answers.ready)
+            log("not-all-ready", event_id=step.event_id, waiting_for=missing, in_service=sorted(answers.in_service))
+            raise RetryLater
 
     async def _approve(self, step: Approve) -> None:
         """The peers' answers count for this one approval only; after a failure they are asked again."""
-        content = self.recorder.cases[step.event_id].content
+        revision = self.recorder.events[step.event_id].revision
         try:
             await self._answer_to_approval(step.event_id)
         finally:
-            self._news.pop(step.event_id, None)
-        await self.recorder.append(LedgerRecord("approved", step.event_id, wall(), self.boot, content=content))
+            self._peer_answers.pop(step.event_id, None)
+        await self.recorder.append(LedgerRecord("approved", step.event_id, wall(), self.boot, revision=revision))
 
     async def _answer_to_approval(self, event_id: str) -> None:
         """What we approve may be seen as started before the answer to the approval is read: that comes in a moment."""
@@ -361,8 +365,8 @@ class Agent:
         try:
             await asyncio.shield(asking)
         except asyncio.CancelledError:
-            case = self.recorder.cases.get(event_id)
-            if case is not None and case.event.started:
+            event = self.recorder.events.get(event_id)
+            if event is not None and event.seen.started:
                 await asyncio.wait({asking}, timeout=ON_ITS_WAY)
             if not asking.done():
                 asking.cancel()
@@ -417,12 +421,15 @@ def _key(step: Step) -> tuple[Any, ...]:
     return (type(step), step.event_id, getattr(step, "handler", ""))
 
 
-JobWork = Callable[[], Coroutine[Any, Any, None]]
+Job = Callable[[], Coroutine[Any, Any, None]]
 JOB_BACKOFF = Backoff(1.0, 60.0)
 
 
-class Tasks:
-    """Tasks by key; a task that hangs delays only its own key."""
+class Jobs:
+    """Work in the background: one task for each key. One that hangs delays only its own key.
+
+    Pauses grow after failures, and the loop is woken when a task ends.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -430,10 +437,10 @@ class Tasks:
         self._failures: dict[Hashable, int] = {}
         self._paused_until: dict[Hashable, float] = {}
 
-    def start(self, key: Hashable, work: JobWork, backoff: Backoff = JOB_BACKOFF) -> None:
-        """Begin a task, unless it is running or must pause."""
+    def start(self, key: Hashable, job: Job, backoff: Backoff = JOB_BACKOFF) -> None:
+        """Begin a job, unless it is running or must pause."""
         if key not in self._running and monotonic() >= self._paused_until.get(key, 0.0):
-            task = asyncio.ensure_future(work())
+            task = asyncio.ensure_future(job())
             self._running[key] = task
             task.add_done_callback(lambda done: self._ended(key, done, backoff))
 
@@ -473,7 +480,7 @@ class Tasks:
         self._wake()
 
     def _pause(self, key: Hashable, error: BaseException, backoff: Backoff) -> None:
-        if not isinstance(error, Later) and isinstance(error, Exception):
+        if not isinstance(error, RetryLater) and isinstance(error, Exception):
             complain("step-failed", error, step=str(key))
         failures = self._failures.get(key, 0)
         pause = backoff.after(failures)

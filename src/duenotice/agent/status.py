@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duenotice import __version__
-from duenotice.agent.handlers.readiness import SWITCH, Switch
+from duenotice.agent.handlers.readiness import READINESS, ReadinessState
 from duenotice.agent.http_server import Request, Respond, serve
 from duenotice.agent.ledger import OUTCOMES, Counters
 from duenotice.agent.log import complain
 from duenotice.agent.peers import PeerState, answer_peer
 from duenotice.agent.planner import is_in_service, is_ready
 from duenotice.agent.problems import KINDS, Problem, kinds_of
-from duenotice.agent.state import Case, Cases, Work
+from duenotice.agent.state import Events, HandlerRun, TrackedEvent
 from duenotice.clock import wall
 from duenotice.errors import Misconfigured
 from duenotice.http.fetch import HttpAnswer
@@ -47,7 +47,7 @@ class Ports:
     """
 
     def __init__(self, agent: "Agent", actions: Respond) -> None:
-        pages = answers(SWITCH, agent)
+        pages = answers(READINESS, agent)
         self._socket = agent.directory / SOCKET
         self._wanted: dict[str, tuple[tuple[str, int] | Path, Respond]] = {
             "socket": (self._socket, lambda asked: actions(asked) if asked.method == "POST" else pages(asked))
@@ -99,18 +99,18 @@ def _answer_peer(agent: "Agent", asked: Request) -> HttpAnswer:
     return answer_peer(asked, agent.config.peer_keys, agent.me, partial(tell, agent))
 
 
-def tell(agent: "Agent", event_id: str, content: str) -> PeerState:
+def tell(agent: "Agent", event_id: str, revision: str) -> PeerState:
     """What a peer is told."""
-    cases = agent.recorder.cases
-    case = cases.get(event_id)
-    ready = case is not None and case.content == content and is_ready(case, agent.view())
-    return PeerState(ready, is_in_service(cases))
+    events = agent.recorder.events
+    event = events.get(event_id)
+    ready = event is not None and event.revision == revision and is_ready(event, agent.world())
+    return PeerState(ready, is_in_service(events))
 
 
 def status(agent: "Agent") -> dict[str, Any]:
     """What `/status` says."""
     now = wall()
-    cases, unrecorded = agent.shown()
+    events, unrecorded = agent.shown()
     return {
         "vm": agent.me,
         "now": now.isoformat(),
@@ -118,18 +118,18 @@ def status(agent: "Agent") -> dict[str, Any]:
         "heard": agent.document is not None,
         "seconds_unread": round(agent.seconds_unread),
         "incarnation": agent.document.incarnation if agent.document else None,
-        "drained": SWITCH.is_drained,
+        "drained": READINESS.is_drained,
         "problems": [problem._asdict() for problem in agent.problems()],
-        "events": cases_json(cases, now, unrecorded),
+        "events": events_json(events, now, unrecorded),
     }
 
 
 def _metrics(agent: "Agent") -> str:
-    facts = AgentFacts(*agent.shown(), kinds_of(agent.problems()), SWITCH.is_drained, agent.heard_at)
+    facts = AgentFacts(*agent.shown(), kinds_of(agent.problems()), READINESS.is_drained, agent.heard_at)
     return metrics(facts, agent.recorder.counters, agent.recorder.times_lost, wall())
 
 
-def answers(switch: Switch, agent: "Agent") -> Respond:
+def answers(switch: ReadinessState, agent: "Agent") -> Respond:
     """What each path says."""
     pages: dict[str, Callable[[], HttpAnswer]] = {
         "/readyz": lambda: _state(switch, 503 if switch.is_drained else 200),
@@ -147,7 +147,7 @@ def answers(switch: Switch, agent: "Agent") -> Respond:
     return respond
 
 
-def _state(switch: Switch, status: int) -> HttpAnswer:
+def _state(switch: ReadinessState, status: int) -> HttpAnswer:
     body = {"drained": switch.is_drained, "reasons": switch.reasons}
     return HttpAnswer(status, json.dumps(body).encode(), {"cache-control": "no-store"})
 
@@ -157,45 +157,45 @@ def _alive(is_polling: bool) -> HttpAnswer:
     return HttpAnswer(200 if is_polling else 503, json.dumps({"alive": is_polling}).encode())
 
 
-def cases_json(cases: Cases, now: datetime, unrecorded: Set[str] = frozenset()) -> list[dict[str, Any]]:
-    """Every case, the oldest first; `unrecorded` are those that the ledger does not have as they are."""
-    return [_case_json(case, now, event_id not in unrecorded) for event_id, case in cases.items()]
+def events_json(events: Events, now: datetime, unrecorded: Set[str] = frozenset()) -> list[dict[str, Any]]:
+    """Every event, the oldest first; `unrecorded` are those that the ledger does not have as they are."""
+    return [_event_json(event, now, event_id not in unrecorded) for event_id, event in events.items()]
 
 
-def _case_json(case: Case, now: datetime, recorded: bool) -> dict[str, Any]:
-    waits = not case.event.started and not case.event.is_advice and not case.returning
-    coming = case.not_before is not None and waits
-    left = (case.not_before - now).total_seconds() if coming and case.not_before else None
+def _event_json(event: TrackedEvent, now: datetime, recorded: bool) -> dict[str, Any]:
+    waits = not event.seen.started and not event.seen.is_advice and not event.recovering
+    coming = event.not_before is not None and waits
+    left = (event.not_before - now).total_seconds() if coming and event.not_before else None
     return {
-        "event_id": case.event.event_id,
-        "type": case.event.type,
-        "status": case.event.status,
-        "state": state_of(case) if recorded else "unrecorded",
-        "drill": case.drill,
-        "not_before": _time(case.not_before),
+        "event_id": event.seen.event_id,
+        "type": event.seen.type,
+        "status": event.seen.status,
+        "state": state_of(event) if recorded else "unrecorded",
+        "drill": event.drill,
+        "not_before": _time(event.not_before),
         "coming": coming,
         "seconds_left": None if left is None else max(0, round(left)),
-        "resources": list(case.event.resources),
-        "source": case.event.source,
-        "description": case.event.description,
-        "duration": case.event.duration,
-        "first_seen": _time(case.first_seen),
-        "approved_at": _time(case.approved_at),
-        "returning": case.returning,
-        "unprepared": case.unprepared,
-        "handlers": [_work_json(name, work) for name, work in case.works.items()],
+        "resources": list(event.seen.resources),
+        "source": event.seen.source,
+        "description": event.seen.description,
+        "duration": event.seen.duration,
+        "first_seen": _time(event.first_seen),
+        "approved_at": _time(event.approved_at),
+        "returning": event.recovering,
+        "unprepared": event.unprepared,
+        "handlers": [_run_json(name, run) for name, run in event.runs.items()],
     }
 
 
-def _work_json(name: str, work: Work) -> dict[str, Any]:
-    state = "stuck" if work.is_stuck else "skipped" if work.skipped else work.state
+def _run_json(name: str, run: HandlerRun) -> dict[str, Any]:
+    state = "stuck" if run.is_stuck else "skipped" if run.skipped else run.state
     return {
         "handler": name,
         "state": state,
-        "at": _time(work.at),
-        "tries": work.tries,
-        "reason": work.reason,
-        "output": work.output,
+        "at": _time(run.at),
+        "tries": run.tries,
+        "reason": run.reason,
+        "output": run.output,
     }
 
 
@@ -245,9 +245,9 @@ Sample = tuple[tuple[str, ...], float]
 
 
 class AgentFacts(NamedTuple):
-    """What is so now: the cases, those of them that are not recorded, the kinds of problems there are."""
+    """What is so now: the events, those of them that are not recorded, the kinds of problems there are."""
 
-    cases: Cases
+    events: Events
     unrecorded: Set[str] = frozenset()
     problems: Set[str] = frozenset()
     drained: bool = False
@@ -261,8 +261,8 @@ def metrics(facts: AgentFacts, counters: Counters, times_lost: int, now: datetim
 
 
 def _samples(facts: AgentFacts, counters: Counters, times_lost: int, now: datetime) -> dict[str, list[Sample]]:
-    real = [case for case in facts.cases.values() if not case.drill and not case.is_closed]
-    states = Counter("unrecorded" if case.event.event_id in facts.unrecorded else state_of(case) for case in real)
+    real = [event for event in facts.events.values() if not event.drill and not event.is_closed]
+    states = Counter("unrecorded" if event.seen.event_id in facts.unrecorded else state_of(event) for event in real)
     runs = {(handler, what): number for (what, handler), number in sorted(counters.records.items()) if handler}
     return {
         "info": [((__version__,), 1)],
@@ -288,21 +288,21 @@ def _lines(name: str, row: AgentMetric, samples: list[Sample]) -> Iterator[str]:
         yield f"{PREFIX}{name}{{{labels}}} {value}" if labels else f"{PREFIX}{name} {value}"
 
 
-def state_of(case: Case) -> str:
-    """The case in one word."""
-    states = {work.state for work in case.works.values()}
-    if case.is_closed:
+def state_of(event: TrackedEvent) -> str:
+    """The event in one word."""
+    states = {run.state for run in event.runs.values()}
+    if event.is_closed:
         return "over"
-    if case.returning:
-        return "stuck" if any(work.is_stuck for work in case.works.values()) else "recovering"
-    if case.event.started:
+    if event.recovering:
+        return "stuck" if any(run.is_stuck for run in event.runs.values()) else "recovering"
+    if event.seen.started:
         return "started"
-    if case.approved:
+    if event.approved:
         return "approved"
     return next((state for state in ("failed", "preparing", "prepared") if state in states), "seen")
 
 
-def _least(cases: list[Case], now: datetime) -> float:
-    waiting = [case for case in cases if not (case.event.started or case.event.is_advice or case.returning)]
-    coming = [case.not_before for case in waiting if case.not_before]
+def _least(events: list[TrackedEvent], now: datetime) -> float:
+    waiting = [event for event in events if not (event.seen.started or event.seen.is_advice or event.recovering)]
+    coming = [event.not_before for event in waiting if event.not_before]
     return max(0.0, (min(coming) - now).total_seconds()) if coming else -1.0

@@ -148,7 +148,7 @@ def check(config: str, state_dir: str, online: bool, unit: bool, rehearse: str |
     from duenotice.agent import check_unit
     from duenotice.agent.check import findings, idle, outlook
     from duenotice.agent.config import load_config
-    from duenotice.agent.ledger import read_cases
+    from duenotice.agent.ledger import read_events
     from duenotice.errors import Misconfigured
 
     read = load_config(Path(config))
@@ -156,7 +156,7 @@ def check(config: str, state_dir: str, online: bool, unit: bool, rehearse: str |
         check_unit.main(read, rehearse)
         return
     WRITERS[output](outlook(read), OUTLOOK, _now)
-    found = findings(read, read_cases(Path(state_dir)) if _may_read(state_dir) else {})
+    found = findings(read, read_events(Path(state_dir)) if _may_read(state_dir) else {})
     found += _ask_service(read) if online else []
     if unit and not found:
         words = click.get_current_context().command_path.split()[1:]  # a pyz has `check` alone
@@ -274,10 +274,10 @@ def _state(config: Path, directory: Path) -> CaseFields:
     """What the agent says of itself; or its ledger, if it does not run or does not answer."""
     from duenotice.agent.config import load_config
     from duenotice.agent.control import ask_status
-    from duenotice.agent.ledger import is_taken, read_cases
-    from duenotice.agent.planner import PlanView
-    from duenotice.agent.problems import Problem, of_cases
-    from duenotice.agent.status import cases_json
+    from duenotice.agent.ledger import is_taken, read_events
+    from duenotice.agent.planner import World
+    from duenotice.agent.problems import Problem, event_problems
+    from duenotice.agent.status import events_json
     from duenotice.clock import wall
     from duenotice.errors import Damaged, Misconfigured, Unavailable
 
@@ -289,15 +289,15 @@ def _state(config: Path, directory: Path) -> CaseFields:
         if is_running:
             silent = [Problem("silent", error.message, error.hint)]
     try:
-        cases = read_cases(directory)
+        known = read_events(directory)
     except Misconfigured as error:
         listen = load_config(config).status_listen if config.exists() else None
         if listen is None or isinstance(error, Damaged):
             raise
         return {"running": True, **_ask_port(listen)}
-    view = PlanView("", "", wall())
-    problems = [each._asdict() for each in (*silent, *of_cases(cases.values(), view))]
-    return {"running": is_running, "problems": problems, "events": cases_json(cases, view.now)}
+    world = World("", "", wall())
+    problems = [each._asdict() for each in (*silent, *event_problems(known.values(), world))]
+    return {"running": is_running, "problems": problems, "events": events_json(known, world.now)}
 
 
 def _ask_port(listen: tuple[str, int]) -> CaseFields:
@@ -389,9 +389,9 @@ def drill(**asked: Unpack[DrillOptions]) -> None:
 def _warn_if_idle(config: Path, played: "Drill") -> None:
     """Warn when no rule matches the drill: such a drill proves nothing."""
     from duenotice.agent.config import load_config
-    from duenotice.agent.planner import rule_for
+    from duenotice.agent.planner import match_rule
 
-    if config.exists() and rule_for(load_config(config).rules, played.event(started=False, vm="")) is None:
+    if config.exists() and match_rule(load_config(config).rules, played.event(started=False, vm="")) is None:
         tell(f"No rule of {config} matches such an event: nothing will be done.")
 
 

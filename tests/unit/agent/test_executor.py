@@ -10,26 +10,26 @@ from typing import Any, ClassVar
 import pytest
 
 from duenotice.agent import executor
-from duenotice.agent.executor import HandlerRunner, Later, within
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, TryAgain
-from duenotice.agent.ledger import Pretended, Recorder
+from duenotice.agent.executor import Executor, RetryLater, within
+from duenotice.agent.handlers.base import HandlerContext, HandlerFailed, TryAgain
+from duenotice.agent.ledger import MemoryLedger, Recorder
 from duenotice.agent.planner import RESERVE, HandlerSpec, Prepare, Recover
-from duenotice.agent.runtime import Tasks
+from duenotice.agent.runtime import Jobs
 from duenotice.agent.state import LedgerRecord
 from duenotice.backoff import Backoff
 from duenotice.clock import monotonic, wall
-from tests.unit.agent.build import ID, NOW, cases, event, record, seen
+from tests.unit.agent.build import ID, NOW, event, events, record, seen
 
 LONG = event(notice=1e9)
 """An event that is far away, also for those who look at the clock."""
-Verb = Callable[[Occasion], Awaitable[None]]
+Verb = Callable[[HandlerContext], Awaitable[None]]
 
 
-async def nothing(occasion: Occasion) -> None:
+async def nothing(context: HandlerContext) -> None:
     """Does nothing, well."""
 
 
-async def for_ever(occasion: Occasion) -> None:
+async def for_ever(context: HandlerContext) -> None:
     await asyncio.Event().wait()
 
 
@@ -47,7 +47,7 @@ class Bench:
 
     def __init__(self, handler: Scripted, *begun: LedgerRecord, is_there: Callable[[], bool] = lambda: True) -> None:
         self.made: list[LedgerRecord] = []
-        pretended = Pretended(cases(*(begun or (seen(LONG),))))
+        pretended = MemoryLedger(events(*(begun or (seen(LONG),))))
         keep = pretended.append
 
         async def append(*records: LedgerRecord) -> None:
@@ -55,21 +55,21 @@ class Bench:
             self.made += records
 
         pretended.append = append  # type: ignore[method-assign]
-        self.worker = HandlerRunner(Recorder(pretended), lambda: "web-0", "boot-1", lambda _: is_there())
-        self.worker.handlers = {"a": handler}  # type: ignore[dict-item]
-        self.worker.specs = {"a": HandlerSpec("a", timeout=0.05)}
+        self.executor = Executor(Recorder(pretended), lambda: "web-0", "boot-1", lambda _: is_there())
+        self.executor.handlers = {"a": handler}  # type: ignore[dict-item]
+        self.executor.specs = {"a": HandlerSpec("a", timeout=0.05)}
 
     def prepare(self, seconds: float = 5.0) -> list[tuple[str, str]]:
-        asyncio.run(self.worker.prepare(Prepare(ID, "a", seconds)))
+        asyncio.run(self.executor.prepare(Prepare(ID, "a", seconds)))
         return self.told
 
     def recover(self) -> list[tuple[str, str]]:
-        asyncio.run(self.worker.recover(Recover(ID, "a")))
+        asyncio.run(self.executor.recover(Recover(ID, "a")))
         return self.told
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        return [(each.what, each.reason) for each in self.made]
+        return [(each.kind, each.reason) for each in self.made]
 
 
 def test_a_preparation_is_recorded_before_and_after():
@@ -88,7 +88,7 @@ def test_a_preparation_is_recorded_before_and_after():
 def test_whatever_a_handler_raises_is_a_failure(error: BaseException, reason: str):
     """Ours or a plugin's bug: recorded, and the agent lives."""
 
-    async def fails(occasion: Occasion) -> None:
+    async def fails(context: HandlerContext) -> None:
         raise error
 
     assert Bench(Scripted(fails)).prepare() == [("preparing", ""), ("failed", reason)]
@@ -103,7 +103,7 @@ def test_a_handler_that_will_not_be_cut_off_is_left_to_itself(monkeypatch: pytes
     """It has a moment to clean up, and no more."""
     monkeypatch.setattr(executor, "GRACE", 0.02)
 
-    async def stubborn(occasion: Occasion) -> None:
+    async def stubborn(context: HandlerContext) -> None:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(60)
         await asyncio.sleep(60)
@@ -117,7 +117,7 @@ def test_a_handler_that_cleans_up_is_waited_for_though_we_are_stopped_meanwhile(
     """Otherwise the next work of the handler would begin beside it (S13)."""
     cleaned: list[bool] = []
 
-    async def tidy(occasion: Occasion) -> None:
+    async def tidy(context: HandlerContext) -> None:
         try:
             await asyncio.Event().wait()
         finally:
@@ -125,7 +125,7 @@ def test_a_handler_that_cleans_up_is_waited_for_though_we_are_stopped_meanwhile(
             cleaned.append(True)
 
     async def stopped_while_it_cleans_up() -> None:
-        task = asyncio.ensure_future(Bench(Scripted(tidy)).worker.prepare(Prepare(ID, "a", 0.02)))
+        task = asyncio.ensure_future(Bench(Scripted(tidy)).executor.prepare(Prepare(ID, "a", 0.02)))
         await asyncio.wait([task], timeout=0.05)
         task.cancel()
         await asyncio.wait([task])
@@ -140,7 +140,7 @@ def test_a_handler_that_is_free_only_when_the_notice_is_over_is_not_begun():
     bench = Bench(Scripted(for_ever), seen(event(notice=notice)))
 
     async def both() -> None:
-        await asyncio.gather(*(bench.worker.prepare(Prepare(ID, "a", 60.0)) for _ in range(2)))
+        await asyncio.gather(*(bench.executor.prepare(Prepare(ID, "a", 60.0)) for _ in range(2)))
 
     asyncio.run(both())
     assert [what for what, _ in bench.told] == ["preparing", "failed"]
@@ -149,14 +149,14 @@ def test_a_handler_that_is_free_only_when_the_notice_is_over_is_not_begun():
 def test_an_event_that_waits_for_the_handler_of_another_has_all_of_its_time_for_itself():
     """Two events at once: what the second waits for the first is not taken from what the handler may use (H07)."""
 
-    async def takes_long(occasion: Occasion) -> None:
-        assert occasion.deadline - monotonic() > 2.5
+    async def takes_long(context: HandlerContext) -> None:
+        assert context.deadline - monotonic() > 2.5
         await asyncio.sleep(0.6)
 
     bench = Bench(Scripted(takes_long))
 
     async def both() -> None:
-        await asyncio.gather(*(bench.worker.prepare(Prepare(ID, "a", 3.0)) for _ in range(2)))
+        await asyncio.gather(*(bench.executor.prepare(Prepare(ID, "a", 3.0)) for _ in range(2)))
 
     asyncio.run(both())
     assert [what for what, _ in bench.told] == ["preparing", "prepared"] * 2
@@ -167,10 +167,10 @@ def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(executor, "AGAIN", Backoff(0.01, 10.0))
     met: list[dict[str, Any]] = []
 
-    async def third_time(occasion: Occasion) -> None:
-        met.append(dict(occasion.notes))
-        await occasion.note(f"try-{len(met)}", True)
-        assert occasion.notes[f"try-{len(met)}"]
+    async def third_time(context: HandlerContext) -> None:
+        met.append(dict(context.notes))
+        await context.note(f"try-{len(met)}", True)
+        assert context.notes[f"try-{len(met)}"]
         if len(met) < 3:
             raise TryAgain("Busy.")
 
@@ -181,10 +181,10 @@ def test_try_again_is_tried_again_within_the_notice(monkeypatch: pytest.MonkeyPa
 def test_nothing_is_tried_again_when_a_clock_was_set_right_and_the_notice_is_over(monkeypatch: pytest.MonkeyPatch):
     """H07: how long it may take was counted while the time of day was wrong."""
     monkeypatch.setattr(executor, "AGAIN", Backoff(0.01, 10.0))
-    tries: list[Occasion] = []
+    tries: list[HandlerContext] = []
 
-    async def busy(occasion: Occasion) -> None:
-        tries.append(occasion)
+    async def busy(context: HandlerContext) -> None:
+        tries.append(context)
         monkeypatch.setattr(executor, "wall", lambda: LONG.not_before)
         raise TryAgain("Busy.")
 
@@ -202,10 +202,10 @@ def test_nothing_is_tried_again_when_the_last_document_does_not_have_the_event_a
 ):
     """S14: the disk may be read-only when it goes (agents_world 1223747143 --changing)."""
     monkeypatch.setattr(executor, "AGAIN", Backoff(0.01, 10.0))
-    tries: list[Occasion] = []
+    tries: list[HandlerContext] = []
 
-    async def busy(occasion: Occasion) -> None:
-        tries.append(occasion)
+    async def busy(context: HandlerContext) -> None:
+        tries.append(context)
         raise TryAgain("Busy.")
 
     told = Bench(Scripted(busy), is_there=lambda: not tries).prepare()
@@ -220,7 +220,7 @@ def test_nothing_is_begun_when_the_last_document_does_not_have_the_event():
 def test_try_again_ends_with_the_notice():
     """The last word of the handler is what failed."""
 
-    async def busy(occasion: Occasion) -> None:
+    async def busy(context: HandlerContext) -> None:
         raise TryAgain("Busy.")
 
     assert Bench(Scripted(busy)).prepare(0.1)[-1] == ("failed", "Busy.")
@@ -236,8 +236,8 @@ def test_an_event_that_went_while_the_handler_stood_in_line_is_not_prepared_for(
 def test_what_cannot_be_noted_fails_the_handler(value: Any):
     """Notes are JSON, and small (S24)."""
 
-    async def notes(occasion: Occasion) -> None:
-        await occasion.note("key", value)
+    async def notes(context: HandlerContext) -> None:
+        await context.note("key", value)
 
     assert Bench(Scripted(notes)).prepare()[-1][0] == "failed"
 
@@ -250,19 +250,19 @@ def test_the_way_back_is_recorded_and_ends():
 def test_a_way_back_that_fails_is_to_be_tried_again_and_noted_once():
     """However often it fails, the ledger does not grow (S15, S24)."""
 
-    async def fails(occasion: Occasion) -> None:
+    async def fails(context: HandlerContext) -> None:
         raise HandlerFailed("Still down.")
 
     bench = Bench(Scripted(recover=fails), seen(), record("preparing", "a"))
     for _ in range(3):
-        with pytest.raises(Later):
+        with pytest.raises(RetryLater):
             bench.recover()
     assert bench.told == [("recovering", ""), ("stuck", "Still down.")]
 
 
 def test_the_way_back_is_cut_off_too():
     """By the handler's own timeout; there is no notice to go by."""
-    with pytest.raises(Later):
+    with pytest.raises(RetryLater):
         Bench(Scripted(recover=for_ever), seen(), record("preparing", "a")).recover()
 
 
@@ -270,7 +270,7 @@ def test_a_handler_does_one_thing_at_a_time():
     """Two events call for it: one waits for the other."""
     running = 0
 
-    async def alone(occasion: Occasion) -> None:
+    async def alone(context: HandlerContext) -> None:
         nonlocal running
         running += 1
         assert running == 1
@@ -280,7 +280,7 @@ def test_a_handler_does_one_thing_at_a_time():
     bench = Bench(Scripted(alone))
 
     async def both() -> None:
-        await asyncio.gather(*(bench.worker.prepare(Prepare(ID, "a", 5.0)) for _ in range(3)))
+        await asyncio.gather(*(bench.executor.prepare(Prepare(ID, "a", 5.0)) for _ in range(3)))
 
     asyncio.run(both())
     assert [what for what, _ in bench.told] == ["preparing", "prepared"] * 3
@@ -294,20 +294,20 @@ def test_a_task_that_runs_is_not_begun_again_and_one_that_failed_pauses():
     begun: list[str] = []
 
     async def scene() -> list[str]:
-        woken = asyncio.Event()
-        tasks = Tasks(woken.set)
+        on_boot = asyncio.Event()
+        tasks = Jobs(on_boot.set)
 
         async def fails() -> None:
             begun.append("x")
-            raise Later
+            raise RetryLater
 
         tasks.start("key", fails, Backoff(0.02, 0.04))
         tasks.start("key", fails, Backoff(0.02, 0.04))
-        await woken.wait()
-        woken.clear()
+        await on_boot.wait()
+        on_boot.clear()
         tasks.start("key", fails)  # in its pause
         assert begun == ["x"]
-        await asyncio.wait_for(woken.wait(), 5)
+        await asyncio.wait_for(on_boot.wait(), 5)
         tasks.start("key", fails, Backoff(0.02, 0.04))
         await asyncio.sleep(0)
         await tasks.stop()
@@ -331,12 +331,12 @@ def test_each_failure_makes_the_pause_longer_and_a_success_makes_it_short_again(
     Noted.asked.clear()
 
     async def scene() -> None:
-        tasks = Tasks(lambda: None)
+        tasks = Jobs(lambda: None)
         for fails in (True, True, True, False, True):
 
             async def work(fails: bool = fails) -> None:
                 if fails:
-                    raise Later
+                    raise RetryLater
 
             tasks.start("key", work, Noted(1.0, 60.0))
             for _ in range(3):
@@ -351,11 +351,11 @@ def test_a_failure_is_remembered_only_as_long_as_somebody_asks_about_it():
     begun: list[str] = []
 
     async def scene() -> list[int]:
-        tasks, counts = Tasks(lambda: None), []
+        tasks, counts = Jobs(lambda: None), []
 
         async def fails() -> None:
             begun.append("x")
-            raise Later
+            raise RetryLater
 
         for still_wanted in (True, False, False):
             tasks.start("key", fails, Backoff(3600.0, 3600.0))
@@ -373,16 +373,16 @@ def test_a_hung_task_holds_up_no_other():
 
     async def scene() -> str:
         done = asyncio.Event()
-        tasks = Tasks(lambda: None)
+        tasks = Jobs(lambda: None)
 
         async def hangs() -> None:
             await asyncio.Event().wait()
 
-        async def works() -> None:
+        async def runs() -> None:
             done.set()
 
         tasks.start("one", hangs)
-        tasks.start("two", works)
+        tasks.start("two", runs)
         await asyncio.wait_for(done.wait(), 5)
         await asyncio.wait_for(tasks.stop(), 5)
         return "both through"
@@ -395,16 +395,16 @@ def test_a_task_is_told_to_stop_only_once():
 
     async def scene() -> list[str]:
         said: list[str] = []
-        tasks = Tasks(lambda: None)
+        tasks = Jobs(lambda: None)
 
-        async def works() -> None:
+        async def runs() -> None:
             try:
                 await asyncio.Event().wait()
             finally:
                 await asyncio.sleep(0.02)
                 said.append("clean")
 
-        tasks.start("key", works)
+        tasks.start("key", runs)
         await asyncio.sleep(0)
         for _ in range(3):
             tasks.cancel(lambda key: True)

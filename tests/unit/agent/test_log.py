@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from duenotice.agent import log
-from duenotice.agent.ledger import Pretended, Recorder
+from duenotice.agent.ledger import MemoryLedger, Recorder
 from duenotice.agent.state import LedgerRecord
 from duenotice.errors import Unavailable
 from tests.unit.agent.build import ID, append, record, seen
@@ -32,7 +32,7 @@ def test_what_goes_on_going_wrong_is_not_said_every_second(capsys: pytest.Captur
 
 def test_every_record_is_a_line_but_notes_are_not(capsys: pytest.CaptureFixture[str]):
     """A handler may note what should not be read by everybody."""
-    recorder = Recorder(Pretended({}))
+    recorder = Recorder(MemoryLedger({}))
     secret: LedgerRecord = record("note", "a", key="password", value="hunter2")
     append(recorder, seen(), record("preparing", "a"), secret, record("failed", "a", reason="broken"))
     shown = lines(capsys)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from duenotice.agent.config import read_config
-from duenotice.agent.ledger import Pretended, Recorder
-from duenotice.agent.planner import Approve, AskPeers, LookAgain, PeerNews, Prepare, Recover, Step, plan
+from duenotice.agent.ledger import MemoryLedger, Recorder
+from duenotice.agent.planner import Approve, AskPeers, LookAgain, PeerAnswers, Prepare, Recover, Step, next_steps
 from duenotice.agent.runtime import Agent
-from duenotice.agent.state import LedgerRecord, fingerprint
+from duenotice.agent.state import LedgerRecord, revision_of
 from duenotice.client import AsyncMetadataClient, MetadataError
 from duenotice.errors import DuenoticeError
 from duenotice.wire.seen_documents import SeenDocument, SeenEvent
-from tests.unit.agent.build import ID, ME, append, cases, event, record, seen
+from tests.unit.agent.build import ID, ME, append, event, events, record, seen
 
 CONFIG = f'[metadata]\nname = "{ME}"\n[approval]\npolicy = "own"\n[[rules]]\nhandlers = ["drain"]\n'
 HANDLER = '[handlers.drain]\nkind = "command"\nprepare = ["/hooks/drain"]\n'
@@ -25,7 +25,9 @@ GONE = record("returning", reason="gone")
 
 def ready(folder: Path, of: SeenEvent, client: AsyncMetadataClient | None = None) -> Agent:
     """An agent that has prepared for this event, and recorded it."""
-    recorder = Recorder(Pretended(cases(seen(of), record("preparing", "drain", of), record("prepared", "drain", of))))
+    recorder = Recorder(
+        MemoryLedger(events(seen(of), record("preparing", "drain", of), record("prepared", "drain", of)))
+    )
     client = client or AsyncMetadataClient("http://127.0.0.1:9")
     agent = Agent(read_config(CONFIG + HANDLER), recorder, client, folder)
     agent.document = SeenDocument(1, (of,))
@@ -99,9 +101,9 @@ def test_an_answer_that_comes_after_the_start_it_has_caused_still_counts(
             await asyncio.sleep(0)
             may_answer.set()
             await asyncio.wait({approving})
-            return agent.recorder.cases[ID].approved
+            return agent.recorder.events[ID].approved
 
-    assert asyncio.run(scene()) == fingerprint(event())
+    assert asyncio.run(scene()) == revision_of(event())
 
 
 @pytest.mark.parametrize(
@@ -150,11 +152,11 @@ def test_the_answers_of_peers_count_for_one_approval_only(tmp_path: Path) -> Non
         async with client_of(refuse) as client:
             agent = ready(tmp_path, WIDER, client)
             agent.use(config)
-            agent._news[ID] = PeerNews(fingerprint(WIDER), frozenset({"web-1"}))
-            assert plan(agent.recorder.cases, agent.view()) == [Approve(ID)]
+            agent._peer_answers[ID] = PeerAnswers(revision_of(WIDER), frozenset({"web-1"}))
+            assert next_steps(agent.recorder.events, agent.world()) == [Approve(ID)]
             with pytest.raises(MetadataError):
                 await agent._approve(Approve(ID))
-            return plan(agent.recorder.cases, agent.view())
+            return next_steps(agent.recorder.events, agent.world())
 
     assert asyncio.run(scene()) == [AskPeers(ID, ("web-1",), ())]
 

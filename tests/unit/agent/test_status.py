@@ -9,19 +9,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from duenotice.agent import http_server
 from duenotice.agent.config import read_config
-from duenotice.agent.handlers.readiness import Options, Readiness, Switch
+from duenotice.agent.handlers.readiness import Options, Readiness, ReadinessState
 from duenotice.agent.http_server import Request, Respond, serve
-from duenotice.agent.ledger import Counters, Pretended, Recorder
+from duenotice.agent.ledger import Counters, MemoryLedger, Recorder
 from duenotice.agent.peers import PeerState
 from duenotice.agent.problems import KINDS
 from duenotice.agent.runtime import Agent
-from duenotice.agent.state import LedgerRecord, apply, fingerprint
-from duenotice.agent.status import AgentFacts, answers, cases_json, metrics, state_of, tell
+from duenotice.agent.state import LedgerRecord, apply, revision_of
+from duenotice.agent.status import AgentFacts, answers, events_json, metrics, state_of, tell
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import Misconfigured
 from duenotice.http.fetch import HttpAnswer, fetch
 from duenotice.wire.seen_documents import SeenDocument
-from tests.unit.agent.build import ID, ME, NOW, case, cases, event, record, seen
+from tests.unit.agent.build import ID, ME, NOW, event, events, record, seen, tracked
 
 DRAINING = (
     f'[metadata]\nname = "{ME}"\n[[rules]]\nhandlers = ["a"]\n'
@@ -32,11 +32,11 @@ NOWHERE = "http://127.0.0.1:9"
 
 def idle_agent(folder: Path, config: str = DRAINING, *records: LedgerRecord) -> Agent:
     """An agent that does not run; it only tells."""
-    recorder = Recorder(Pretended(cases(*records)))
+    recorder = Recorder(MemoryLedger(events(*records)))
     return Agent(read_config(config), recorder, AsyncMetadataClient(NOWHERE), folder)
 
 
-def port(switch: Switch) -> Respond:
+def port(switch: ReadinessState) -> Respond:
     return answers(switch, idle_agent(Path("/nowhere")))
 
 
@@ -48,7 +48,7 @@ def answer_of(respond: Respond, target: str) -> HttpAnswer:
 
 def test_readiness_follows_the_switch():
     """`/readyz` fails while drained and `/drainz` succeeds, so that either can be checked."""
-    switch = Switch()
+    switch = ReadinessState()
     respond = port(switch)
     for drained, ready, drain in ((False, 200, 503), (True, 503, 200)):
         if drained:
@@ -59,7 +59,7 @@ def test_readiness_follows_the_switch():
 
 def test_two_reasons_must_both_be_over():
     """The first event to end does not put the machine back."""
-    switch = Switch()
+    switch = ReadinessState()
     switch.drain("E1")
     switch.drain("E2")
     switch.ready("E1")
@@ -79,7 +79,10 @@ def test_two_reasons_must_both_be_over():
 )
 def test_an_agent_that_starts_again_answers_as_before(more, handlers: list[str], drained: bool):
     """The ledger says what was drained."""
-    switch, known = Switch(), cases(seen(), record("preparing", "lb"), record("note", "lb", key="drained", value=True))
+    switch, known = (
+        ReadinessState(),
+        events(seen(), record("preparing", "lb"), record("note", "lb", key="drained", value=True)),
+    )
     for each in more:
         apply(known, each)
     switch.go_on(known, {name: Readiness(name, Options()) for name in handlers})
@@ -88,7 +91,7 @@ def test_an_agent_that_starts_again_answers_as_before(more, handlers: list[str],
 
 def test_an_unknown_page_says_which_there_are():
     """404, with the list."""
-    answer = answer_of(port(Switch()), "/")
+    answer = answer_of(port(ReadinessState()), "/")
     assert answer.status == 404 and "/readyz" in answer.body.decode()
 
 
@@ -109,7 +112,7 @@ def test_odd_requests_get_an_answer_or_nothing(sent: bytes, status: bytes, monke
     monkeypatch.setattr(http_server, "SECONDS", 0.2)
 
     async def scene() -> bytes:
-        server = await serve(("127.0.0.1", 0), port(Switch()))
+        server = await serve(("127.0.0.1", 0), port(ReadinessState()))
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
             writer.write(sent)
@@ -128,7 +131,7 @@ def test_the_client_side_reads_what_the_server_side_writes():
     """Headers, status and body."""
 
     async def scene() -> HttpAnswer:
-        server = await serve(("127.0.0.1", 0), port(Switch()))
+        server = await serve(("127.0.0.1", 0), port(ReadinessState()))
         async with server:
             return await fetch(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/status")
 
@@ -154,16 +157,16 @@ GONE = record("returning", reason="gone")
         ((*DONE, GONE, record("recovered", "a")), "over"),
     ],
 )
-def test_a_case_in_one_word(records, state):
+def test_an_event_in_one_word(records, state):
     """What `agent status` shows."""
-    assert state_of(case(*records)) == state
+    assert state_of(tracked(*records)) == state
 
 
 def test_status_says_how_long_is_left():
     """While there is something left."""
-    (row,) = cases_json(cases(*DONE), NOW)
+    (row,) = events_json(events(*DONE), NOW)
     assert (row["seconds_left"], row["coming"], row["handlers"][0]["state"]) == (900, True, "prepared")
-    (row,) = cases_json(cases(*DONE, seen(event("Started"))), NOW)
+    (row,) = events_json(events(*DONE, seen(event("Started"))), NOW)
     assert (row["seconds_left"], row["coming"]) == (None, False)
 
 
@@ -178,7 +181,7 @@ def test_a_peer_hears_ready_only_for_the_content_that_is_prepared(
     """What it asks about may be older or newer than what we have read (H04)."""
     agent = idle_agent(tmp_path, DRAINING, *DONE)
     agent.document = SeenDocument(1, (event(),))
-    assert tell(agent, event_id, fingerprint(event(resources=resources))) == PeerState(ready, in_service=False)
+    assert tell(agent, event_id, revision_of(event(resources=resources))) == PeerState(ready, in_service=False)
 
 
 def test_metrics_are_what_prometheus_reads():
@@ -186,7 +189,7 @@ def test_metrics_are_what_prometheus_reads():
     counters = Counters()
     for each in (*DONE, record("approved"), record("prepared", "a", drill=True)):
         counters.count(each)
-    facts = AgentFacts(cases(*DONE), drained=True, heard_at=NOW, problems={"disk"})
+    facts = AgentFacts(events(*DONE), drained=True, heard_at=NOW, problems={"disk"})
     families = {each.name: each for each in text_string_to_metric_families(metrics(facts, counters, 2, NOW))}
     runs = {sample.labels["outcome"]: sample.value for sample in families["duenotice_agent_handler_runs"].samples}
     assert runs == {"prepared": 1.0}
@@ -205,9 +208,9 @@ def test_a_port_that_is_taken_is_named():
     """In one line, with what to do."""
 
     async def scene() -> None:
-        server = await serve(("127.0.0.1", 0), port(Switch()))
+        server = await serve(("127.0.0.1", 0), port(ReadinessState()))
         async with server:
-            await serve(server.sockets[0].getsockname()[:2], port(Switch()))
+            await serve(server.sockets[0].getsockname()[:2], port(ReadinessState()))
 
     with pytest.raises(Misconfigured, match=r"Cannot listen on 127.0.0.1:.*in use"):
         asyncio.run(scene())

@@ -18,8 +18,8 @@ from duenotice.journal import postgres_line
 from duenotice.journal.postgres_line import Line, name_of
 from duenotice.journal.postgres_schema import VERSION, About, about, migrate, prepared
 from duenotice.testkit.journal_examples import record, records
+from tests.handlers.contexts import wait_until
 from tests.handlers.databases import answers
-from tests.handlers.occasions import wait_until
 from tests.programs import require_program
 from tests.support.leading import LeadingJournal
 from tests.support.ports import free_port

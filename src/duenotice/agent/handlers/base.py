@@ -61,7 +61,7 @@ class TryAgain(HandlerFailed, Unavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class HandlerContext:
     """What a handler is told.
 
     `deadline` is the moment, in seconds of `duenotice.clock.monotonic`, by which the verb must have returned.
@@ -97,15 +97,15 @@ class Handler(Generic[Keys]):
         self.name = name
         self._options = options
 
-    async def prepare(self, occasion: Occasion) -> None:
+    async def prepare(self, context: HandlerContext) -> None:
         """Prepare for the event; returning means ready, raising means not ready."""
         raise NotImplementedError
 
-    async def recover(self, occasion: Occasion) -> None:
+    async def recover(self, context: HandlerContext) -> None:
         """Put back what was noted; called once the event is gone or the machine has rebooted, until it works."""
         raise NotImplementedError
 
-    # A handler may also have `async def undone(self, occasion) -> str`: what of its work was undone since it prepared,
+    # A handler may also have `async def undone(self, context) -> str`: what of its work was undone since it prepared,
     # in words, and "" when nothing was. It is asked every ten seconds until the event begins, and has as long for its
     # answer. One that can tell only with some options has `looks`, too: whether these are given.
 
@@ -121,20 +121,20 @@ class Handler(Generic[Keys]):
 PAUSE = 0.2
 
 
-def seconds_left(occasion: Occasion) -> float:
+def seconds_left(context: HandlerContext) -> float:
     """How long the verb still has (H07)."""
-    return max(0.0, occasion.deadline - monotonic())
+    return max(0.0, context.deadline - monotonic())
 
 
 async def until(
-    occasion: Occasion,
+    context: HandlerContext,
     what: str | Callable[[], str],
     reached: Callable[[], Awaitable[bool]],
     pause: float = PAUSE,
 ) -> None:
     """Return when `reached`, or fail shortly before the deadline with an error that says what was waited for."""
     while not await reached():
-        if seconds_left(occasion) <= pause:
+        if seconds_left(context) <= pause:
             raise HandlerFailed(
                 f"Gave up waiting for {what if isinstance(what, str) else what()}.",
                 hint="Give the handler a longer timeout, or find out why it takes so long.",

@@ -9,7 +9,15 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, SpanSeconds, TryAgain, seconds_left, until
+from duenotice.agent.handlers.base import (
+    Handler,
+    HandlerContext,
+    HandlerFailed,
+    SpanSeconds,
+    TryAgain,
+    seconds_left,
+    until,
+)
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.clock import wall
 from duenotice.errors import Malformed, Unavailable
@@ -40,9 +48,9 @@ class ApiOptions(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class KubeApi:
     """Requests for one event; each may take the time that is left."""
 
-    def __init__(self, options: ApiOptions, occasion: Occasion) -> None:
+    def __init__(self, options: ApiOptions, context: HandlerContext) -> None:
         self._options = options
-        self._occasion = occasion
+        self._context = context
 
     async def get(self, path: str) -> dict[str, Any]:
         """Get an object or a list that must exist."""
@@ -67,7 +75,7 @@ class KubeApi:
             method=method,
             body=json.dumps(body).encode() if body else b"",
             headers={"Content-Type": kind, "Accept": "application/json"} | self._bearer(),
-            timeout=min(30.0, seconds_left(self._occasion)),
+            timeout=min(30.0, seconds_left(self._context)),
             trust=trusting(self._in_pod(options.ca_file, "ca.crt"), options.certificate_file, options.key_file),
         )
         try:
@@ -153,22 +161,22 @@ class Kubernetes(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
-        api, node = KubeApi(self._options, occasion), self._node(occasion)
+    async def prepare(self, context: HandlerContext) -> None:
+        api, node = KubeApi(self._options, context), self._node(context)
         await self._check_pods(api, node)
         found = await api.get(node_path(node))
         if not _is_marked(found):
-            await occasion.note("cordoned", not found["spec"].get("unschedulable"))
-            mark = {"key": TAINT, "value": _label(occasion.event.type), "effect": "NoSchedule"}
+            await context.note("cordoned", not found["spec"].get("unschedulable"))
+            mark = {"key": TAINT, "value": _label(context.event.type), "effect": "NoSchedule"}
             await _patch_spec(api, found, {"unschedulable": True, "taints": [*_taints(found), mark]})
         elif not found["spec"].get("unschedulable"):  # somebody has uncordoned it since
-            await occasion.note("cordoned", True)
+            await context.note("cordoned", True)
             await _patch_spec(api, found, {"unschedulable": True})
-        await _tell(api, found, occasion, "prepare")
+        await _tell(api, found, context, "prepare")
         if not self._options.cordon_only:
-            await self._empty(api, node, occasion)
+            await self._empty(api, node, context)
 
-    async def _empty(self, api: KubeApi, node: str, occasion: Occasion) -> None:
+    async def _empty(self, api: KubeApi, node: str, context: HandlerContext) -> None:
         """Evict until no pod is left that must leave; an error says which ones are, and why."""
         kind = {"apiVersion": await eviction_version(api), "kind": "Eviction"}
         grace = self._options.grace_period
@@ -181,7 +189,7 @@ class Kubernetes(Handler[Options]):
             left.update(found)
             return not left
 
-        await until(occasion, lambda: f"pods to leave {node}: {_listed(left)}", is_empty, pause=1.0)
+        await until(context, lambda: f"pods to leave {node}: {_listed(left)}", is_empty, pause=1.0)
 
     async def _check_pods(self, api: KubeApi, node: str) -> None:
         """Before anything is changed: whether there is a pod that must not be evicted."""
@@ -205,20 +213,20 @@ class Kubernetes(Handler[Options]):
         kept = {what for what in _LOST if getattr(self._options, what) == "keep"}
         return [pod["metadata"] for pod in pods if must_leave(pod) and kept.isdisjoint(_kinds(pod))]
 
-    async def recover(self, occasion: Occasion) -> None:
-        if "cordoned" not in occasion.notes:
+    async def recover(self, context: HandlerContext) -> None:
+        if "cordoned" not in context.notes:
             return
-        api, node = KubeApi(self._options, occasion), self._node(occasion)
+        api, node = KubeApi(self._options, context), self._node(context)
         found = await api.find(node_path(node))
         if found and _is_marked(found):  # a node that has left the cluster took our taint with it
             left = {"taints": [taint for taint in _taints(found) if taint["key"] != TAINT] or None}
-            await _patch_spec(api, found, left | ({"unschedulable": None} if occasion.notes["cordoned"] else {}))
-            await _tell(api, found, occasion, "recover")
+            await _patch_spec(api, found, left | ({"unschedulable": None} if context.notes["cordoned"] else {}))
+            await _tell(api, found, context, "recover")
 
-    async def undone(self, occasion: Occasion) -> str:
+    async def undone(self, context: HandlerContext) -> str:
         """Somebody has uncordoned the node, or taken our taint away."""
-        node = self._node(occasion)
-        found = await KubeApi(self._options, occasion).get(node_path(node))
+        node = self._node(context)
+        found = await KubeApi(self._options, context).get(node_path(node))
         is_closed = _is_marked(found) and found["spec"].get("unschedulable")
         return "" if is_closed else f"new pods may come to {node} again"
 
@@ -226,8 +234,8 @@ class Kubernetes(Handler[Options]):
         options = self._options
         return [options.token_file, options.ca_file, options.certificate_file, options.key_file]
 
-    def _node(self, occasion: Occasion) -> str:
-        return self._options.node or os.environ.get(NODE_NAME) or occasion.vm.lower()
+    def _node(self, context: HandlerContext) -> str:
+        return self._options.node or os.environ.get(NODE_NAME) or context.vm.lower()
 
 
 async def _evict(api: KubeApi, pods: list[dict[str, Any]], how: dict[str, Any]) -> dict[str, str]:
@@ -277,9 +285,9 @@ async def _patch_spec(api: KubeApi, found: dict[str, Any], spec: dict[str, Any])
     await api.patch(node_path(found["metadata"]["name"]), {"metadata": metadata, "spec": spec})
 
 
-async def _tell(api: KubeApi, found: dict[str, Any], occasion: Occasion, phase: str) -> None:
+async def _tell(api: KubeApi, found: dict[str, Any], context: HandlerContext, phase: str) -> None:
     """Write a condition and an Event for people; if that fails, the work goes on."""
-    event, node, now = occasion.event, found["metadata"]["name"], wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+    event, node, now = context.event, found["metadata"]["name"], wall().strftime("%Y-%m-%dT%H:%M:%SZ")
     coming = phase == "prepare"
     reason = _label(event.type) if coming else "Over"
     message = f"{event.type} {event.event_id} {'is coming' if coming else 'is over'}. {event.description}"[:1000]

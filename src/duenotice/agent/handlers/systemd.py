@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Argv, Handler, HandlerFailed, Occasion, TryAgain
+from duenotice.agent.handlers.base import Argv, Handler, HandlerContext, HandlerFailed, TryAgain
 from duenotice.agent.handlers.processes import Finished, finish
 
 SYSTEMCTL: Argv = ("/usr/bin/systemctl",)
@@ -22,10 +22,10 @@ def check_unit(unit: str) -> None:
 
 
 class Units:
-    """systemd's manager, asked through systemctl until the occasion's deadline."""
+    """systemd's manager, asked through systemctl until the context's deadline."""
 
-    def __init__(self, systemctl: Argv, occasion: Occasion) -> None:
-        self._systemctl, self._occasion = systemctl, occasion
+    def __init__(self, systemctl: Argv, context: HandlerContext) -> None:
+        self._systemctl, self._context = systemctl, context
 
     async def is_up(self, unit: str) -> bool:
         """Whether there is something to stop. A unit that does not exist is an error, not a stopped unit."""
@@ -64,7 +64,7 @@ class Units:
     async def _run(self, *words: str) -> Finished:
         environment = os.environ | {"LC_ALL": "C"}
         argv = (*self._systemctl, "--no-ask-password", *words)
-        return await finish(argv, self._occasion, environment=environment)
+        return await finish(argv, self._context, environment=environment)
 
 
 def _first_line(finished: Finished) -> str:
@@ -88,22 +88,22 @@ class Systemd(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
-        units = Units(self._options.systemctl, occasion)
+    async def prepare(self, context: HandlerContext) -> None:
+        units = Units(self._options.systemctl, context)
         up = [unit for unit in self._options.units if await units.is_up(unit)]
         # A unit that an earlier try stopped is down now, and we must still start it.
-        await occasion.note("stopped", sorted({*occasion.notes.get("stopped", []), *up}))
+        await context.note("stopped", sorted({*context.notes.get("stopped", []), *up}))
         for unit in up:
             await units.stop(unit)
 
-    async def undone(self, occasion: Occasion) -> str:
+    async def undone(self, context: HandlerContext) -> str:
         """Somebody, or another unit, has started a unit that was stopped."""
-        units = Units(self._options.systemctl, occasion)
+        units = Units(self._options.systemctl, context)
         up = [unit for unit in self._options.units if await units.is_up(unit)]
         return f"{', '.join(up)} was started" if up else ""
 
-    async def recover(self, occasion: Occasion) -> None:
-        units, stopped = Units(self._options.systemctl, occasion), occasion.notes.get("stopped", [])
+    async def recover(self, context: HandlerContext) -> None:
+        units, stopped = Units(self._options.systemctl, context), context.notes.get("stopped", [])
         for unit in reversed([unit for unit in self._options.units if unit in stopped]):
             if not await units.is_up(unit):
                 await units.start(unit)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from duenotice.agent.handlers.base import Occasion
+from duenotice.agent.handlers.base import HandlerContext
 from duenotice.agent.handlers.loading import load
 from duenotice.clock import monotonic
 from duenotice.wire.seen_documents import SeenEvent
@@ -32,19 +32,19 @@ class Killed(BaseException):
     """Stands for kill -9: no handler can catch it as an error of its own."""
 
 
-def occasion(
+def context(
     notes: dict[str, Any], *, event: SeenEvent = EVENT, seconds: float = SECONDS, drill: bool = False, again: int = 0
-) -> Occasion:
-    """An occasion whose notes are kept in that dictionary."""
+) -> HandlerContext:
+    """A context whose notes are kept in that dictionary."""
 
     async def note(key: str, value: Any) -> None:
         notes[key] = value
 
-    return Occasion(event, "web-0", monotonic() + seconds, notes, note, drill, again=again)
+    return HandlerContext(event, "web-0", monotonic() + seconds, notes, note, drill, again=again)
 
 
-def killed_at(notes: dict[str, Any], count: int, *, written: bool) -> Occasion:
-    """An occasion that dies at that note, just before or just after it is durable."""
+def killed_at(notes: dict[str, Any], count: int, *, written: bool) -> HandlerContext:
+    """A context that dies at that note, just before or just after it is durable."""
     left = count
 
     async def note(key: str, value: Any) -> None:
@@ -56,22 +56,22 @@ def killed_at(notes: dict[str, Any], count: int, *, written: bool) -> Occasion:
         if left == 0:
             raise Killed
 
-    return Occasion(EVENT, "web-0", monotonic() + SECONDS, notes, note)
+    return HandlerContext(EVENT, "web-0", monotonic() + SECONDS, notes, note)
 
 
 def prepare(kind: str, notes: dict[str, Any], **keys: Any) -> None:
     """Load a handler as a configuration does, and prepare."""
-    asyncio.run(load("it", kind, keys).prepare(occasion(notes)))
+    asyncio.run(load("it", kind, keys).prepare(context(notes)))
 
 
 def recover(kind: str, notes: dict[str, Any], **keys: Any) -> None:
     """Load it afresh, as after a restart of the agent, and recover."""
-    asyncio.run(load("it", kind, keys).recover(occasion(notes)))
+    asyncio.run(load("it", kind, keys).recover(context(notes)))
 
 
 def undone(kind: str, notes: dict[str, Any], **keys: Any) -> str:
     """Load it afresh, and ask what of its work was undone."""
-    said: str = asyncio.run(cast(Any, load("it", kind, keys)).undone(occasion(notes)))
+    said: str = asyncio.run(cast(Any, load("it", kind, keys)).undone(context(notes)))
     return said
 
 
