@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from duenotice.agent.log import log
 from duenotice.agent.planner import World, has_held_enough
@@ -10,11 +10,18 @@ from duenotice.agent.state import TrackedEvent
 from duenotice.clock import later, monotonic
 from duenotice.escape import one_line
 from duenotice.system import sd_notify
+from duenotice.wire.spans import span
+
+if TYPE_CHECKING:
+    from duenotice.agent.runtime import Agent
 
 RECENT = timedelta(hours=1)
 """How long something that is over is still shown: somebody who is woken by an alert looks later."""
 
 SAME_AGAIN = 60.0
+
+CLOCK_OFF = 5.0
+"""Seconds by which our clock may differ from the service's; the notice left is wrong by as much."""
 
 KINDS = {
     "unprepared": "an event for which not all was prepared",
@@ -39,6 +46,47 @@ class Problem(NamedTuple):
     hint: str
     event_id: str = ""
     handler: str = ""
+
+
+def find_problems(agent: "Agent") -> Iterator[Problem]:
+    """All that is wrong with the running agent now, or was a short while ago (S32); its ports know theirs."""
+    world, recorder, config = agent.world(), agent.recorder, agent.config
+    events, unrecorded = agent.shown()
+    yield from event_problems(events.values(), world)
+    for (event_id, handler), why in agent.failed_looks.items():
+        event, spec = recorder.events.get(event_id), config.specs.get(handler)
+        if event is None or event.recovering or spec is None or not spec.looks:
+            continue
+        if event.runs[handler].state == "prepared":
+            what = f"{event.seen.type} {event_id[:8]}: whether {handler} is still prepared is not known: {why}"
+            yield Problem("failed", what, "Look at what it asks; it is asked again.", event_id, handler)
+    if recorder.failure:
+        names = [f"{events[each].seen.type} {each[:8]}" for each in sorted(unrecorded)]
+        missing = f" Nothing is done about {', '.join(names)}." if names else ""
+        what = f"Nothing can be recorded.{missing} {recorder.failure}"
+        yield Problem("disk", what, "Look at the disk: df, dmesg.")
+    elif shortage := recorder.shortage:
+        what = f"An event could not be recorded, so nothing would be done about it. {shortage}"
+        yield Problem("disk", what, "Make room for the agent's ledger: df, dmesg.")
+    if recorder.lost_at is not None and world.now < later(recorder.lost_at, RECENT):
+        at = recorder.lost_at.isoformat(timespec="seconds")
+        hint = "Find out who moves, removes or changes files in the state directory."
+        yield Problem("ledger", f"The ledger was gone or changed at {at}; it was written again.", hint)
+    if lost := sorted(agent.unfinished - config.handlers.keys()):
+        what = f"{', '.join(lost)} must put something back, and is not in agent.toml."
+        yield Problem("stuck", what, "Add it again, and reload the agent.")
+    yield from (each for each in (agent.name.problem(), agent.drill_problem) if each is not None)
+    hint = "Look at the agent's log. Ask from this VM: duenotice agent check --online."
+    if not agent.is_polling:
+        yield Problem("polls", "No poll was made for more than a minute: it would not learn of events.", hint)
+    elif not agent.is_reading:
+        what = "No document was read for more than a minute: it would not learn of events."
+        yield Problem("polls", f"{what} {agent.poll_failure}", hint)
+    ahead = agent.client.service_ahead
+    if ahead is not None and abs(ahead) > CLOCK_OFF:
+        how = "behind" if ahead > 0 else "ahead of"
+        what = f"This machine's clock is {span(ahead)} {how} the service, so the notice left is wrong by as much."
+        yield Problem("clock", what, "Use NTP to keep it correct.")
 
 
 def event_problems(events: Iterable[TrackedEvent], world: World) -> Iterator[Problem]:

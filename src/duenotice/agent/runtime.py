@@ -1,7 +1,7 @@
 """The agent: poll → observe → plan → run → record → approve → recover. It does what the planner says, and no more."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Hashable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,15 @@ from duenotice.agent.planner import (
     on_boot,
     unprepared,
 )
-from duenotice.agent.problems import RECENT, Problem, ProblemLog, event_problems
+from duenotice.agent.problems import Problem, ProblemLog, find_problems
 from duenotice.agent.state import Events, LedgerRecord, apply, revision_of, unfinished
 from duenotice.agent.status import Ports
 from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.errors import MetadataError
-from duenotice.clock import boot_id, later, monotonic, wall
+from duenotice.clock import boot_id, monotonic, wall
 from duenotice.errors import Conflict, DuenoticeError, Malformed
 from duenotice.wire.seen_documents import SeenDocument
-from duenotice.wire.spans import span
 
 TICK = 0.5
 """The agent looks again after this many seconds, even without news: for drills, and for work that begins later."""
@@ -51,8 +50,6 @@ LOOK_AFTER = 5.0
 """Seconds between two looks at the ledger's file, at the ports and at what is wrong."""
 UNREAD = 60.0
 """Seconds without a document, or without any try to get one, that are too many."""
-CLOCK_OFF = 5.0
-"""Seconds by which our clock may differ from the service's; the notice left is wrong by as much."""
 APPROVAL_BACKOFF = Backoff(0.5, 2.0)
 LOOK_BACKOFF = Backoff(10.0, 10.0)
 """Between two looks at what is prepared."""
@@ -66,18 +63,18 @@ class Agent:
     def __init__(
         self, config: Config, recorder: Recorder, client: AsyncMetadataClient, directory: Path, dry_run: bool = False
     ) -> None:
-        self.recorder, self._client, self.directory, self._dry_run = recorder, client, directory, dry_run
+        self.recorder, self.client, self.directory, self._dry_run = recorder, client, directory, dry_run
         self.name = OwnName(config.metadata.name, directory, may_write=not dry_run)
         self.boot = boot_id()
         self._began_at = self._failed_at = monotonic()
-        self._poll_failure = ""
-        self._drill_problem: Problem | None = None
+        self.poll_failure = ""
+        self.drill_problem: Problem | None = None
         self._said = ProblemLog()
         self._ended_by: Conflict | None = None
         self.document: SeenDocument | None = None
         self.heard_at: datetime | None = None
         self._peer_answers: dict[str, PeerAnswers] = {}
-        self._unseen: dict[LookAgain, str] = {}
+        self.failed_looks: dict[LookAgain, str] = {}
         """Looks at what is prepared that did not work, and why."""
         self._told: set[tuple[Any, ...]] = set()
         self._awake = asyncio.Event()
@@ -126,9 +123,14 @@ class Agent:
         return min(self.seconds_unread, monotonic() - self._failed_at) < UNREAD
 
     @property
+    def is_reading(self) -> bool:
+        """Whether a document was read lately; events of an older one may be over."""
+        return self.seconds_unread <= UNREAD
+
+    @property
     def seconds_unread(self) -> float:
         """For how long no document was read."""
-        unread = self._client.seconds_unread
+        unread = self.client.seconds_unread
         return monotonic() - self._began_at if unread is None else unread
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
@@ -136,7 +138,7 @@ class Agent:
         if not self._dry_run:  # a dry run may run beside the real agent
             READINESS.go_on(self.recorder.events, self.config.handlers)
             await self._ports.keep_open()
-        work = (self._follow(), self._tick(), self._look_after(), self.name.follow(self._client, self.wake))
+        work = (self._follow(), self._tick(), self._look_after(), self.name.follow(self.client, self.wake))
         background = [asyncio.ensure_future(each) for each in work]
         started()
         try:
@@ -181,49 +183,7 @@ class Agent:
 
     def problems(self) -> list[Problem]:
         """All that is wrong now, or was a short while ago (S32)."""
-        world, recorder = self.world(), self.recorder
-        events, unrecorded = self.shown()
-        found = [*event_problems(events.values(), world), *self._unseen_problems()]
-        if recorder.failure:
-            names = [f"{events[each].seen.type} {each[:8]}" for each in sorted(unrecorded)]
-            missing = f" Nothing is done about {', '.join(names)}." if names else ""
-            found.append(
-                Problem("disk", f"Nothing can be recorded.{missing} {recorder.failure}", "Look at the disk: df, dmesg.")
-            )
-        elif shortage := recorder.shortage:
-            what = f"An event could not be recorded, so nothing would be done about it. {shortage}"
-            found.append(Problem("disk", what, "Make room for the agent's ledger: df, dmesg."))
-        if recorder.lost_at is not None and world.now < later(recorder.lost_at, RECENT):
-            at = recorder.lost_at.isoformat(timespec="seconds")
-            hint = "Find out who moves, removes or changes files in the state directory."
-            found.append(Problem("ledger", f"The ledger was gone or changed at {at}; it was written again.", hint))
-        if lost := sorted(self.unfinished - self.config.handlers.keys()):
-            what = f"{', '.join(lost)} must put something back, and is not in agent.toml."
-            found.append(Problem("stuck", what, "Add it again, and reload the agent."))
-        found += [each for each in (self.name.problem(), self._drill_problem) if each is not None]
-        return [*found, *self._service_problems(), *self._ports.problems()]
-
-    def _unseen_problems(self) -> Iterator[Problem]:
-        for (event_id, handler), why in self._unseen.items():
-            event, spec = self.recorder.events.get(event_id), self.config.specs.get(handler)
-            if event is None or event.recovering or spec is None or not spec.looks:
-                continue
-            if event.runs[handler].state == "prepared":
-                what = f"{event.seen.type} {event_id[:8]}: whether {handler} is still prepared is not known: {why}"
-                yield Problem("failed", what, "Look at what it asks; it is asked again.", event_id, handler)
-
-    def _service_problems(self) -> Iterator[Problem]:
-        hint = "Look at the agent's log. Ask from this VM: duenotice agent check --online."
-        if not self.is_polling:
-            yield Problem("polls", "No poll was made for more than a minute: it would not learn of events.", hint)
-        elif self.seconds_unread > UNREAD:
-            what = "No document was read for more than a minute: it would not learn of events."
-            yield Problem("polls", f"{what} {self._poll_failure}", hint)
-        ahead = self._client.service_ahead
-        if ahead is not None and abs(ahead) > CLOCK_OFF:
-            how = "behind" if ahead > 0 else "ahead of"
-            what = f"This machine's clock is {span(ahead)} {how} the service, so the notice left is wrong by as much."
-            yield Problem("clock", what, "Use NTP to keep it correct.")
+        return [*find_problems(self), *self._ports.problems()]
 
     async def _turn(self) -> None:
         """One round: see what is new, and start the steps that follow."""
@@ -266,9 +226,9 @@ class Agent:
         try:
             drill = drills.current(self.directory, self.recorder.events)
         except Malformed as error:
-            self._drill_problem = Problem("file", error.message, error.hint)
+            self.drill_problem = Problem("file", error.message, error.hint)
             return None
-        self._drill_problem = None
+        self.drill_problem = None
         return drill
 
     def _is_withdrawn(self, key: tuple[Any, ...]) -> bool:
@@ -324,13 +284,15 @@ class Agent:
                     log("would", step=predicted.step, event_id=event_id, **predicted.details)
 
     async def _look_again(self, step: LookAgain) -> None:
-        self._unseen = {each: why for each, why in self._unseen.items() if each.event_id in self.recorder.events}
+        self.failed_looks = {
+            each: why for each, why in self.failed_looks.items() if each.event_id in self.recorder.events
+        }
         try:
             undone = await self.executor.look_again(step)
         except Exception as error:
-            self._unseen[step] = describe(error)
+            self.failed_looks[step] = describe(error)
             raise
-        self._unseen.pop(step, None)
+        self.failed_looks.pop(step, None)
         if not undone:
             raise RetryLater
         event = self.recorder.events[step.event_id]
@@ -361,7 +323,7 @@ class Agent:
 
     async def _answer_to_approval(self, event_id: str) -> None:
         """What we approve may be seen as started before the answer to the approval is read: that comes in a moment."""
-        asking = asyncio.ensure_future(self._client.approve(event_id, is_wanted=lambda: self._still_approves(event_id)))
+        asking = asyncio.ensure_future(self.client.approve(event_id, is_wanted=lambda: self._still_approves(event_id)))
         try:
             await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -377,7 +339,7 @@ class Agent:
         """Read documents for ever; an error is never a document (S14)."""
         while True:
             try:
-                async for document in self._client.watch(self._poll_failed):
+                async for document in self.client.watch(self._poll_failed):
                     self.document, self.heard_at = document, wall()
                     self.recorder.counters.documents += 1
                     self.wake()
@@ -388,7 +350,7 @@ class Agent:
             await asyncio.sleep(1.0)
 
     def _poll_failed(self, error: MetadataError) -> None:
-        self._failed_at, self._poll_failure = monotonic(), describe(error)
+        self._failed_at, self.poll_failure = monotonic(), describe(error)
         self.recorder.counters.poll_errors += 1
         complain("poll-failed", error)
 
