@@ -124,7 +124,7 @@ class Agent:
 
     @property
     def is_reading(self) -> bool:
-        """Whether a document was read lately; events of an older one may be over."""
+        """Whether a document was read within the last minute."""
         return self.seconds_unread <= UNREAD
 
     @property
