@@ -135,12 +135,12 @@ class Program:
     @property
     def output(self) -> str:
         """The end of its standard output."""
-        return self._ears[0].document_read.text()
+        return self._ears[0].wrote.text()
 
     @property
     def errors(self) -> str:
         """The end of its standard error."""
-        return self._ears[-1].document_read.text()
+        return self._ears[-1].wrote.text()
 
     @property
     def both(self) -> str:
@@ -200,8 +200,8 @@ class _Ear:
 
     def __init__(self, *others: Printed) -> None:
         """All that it hears goes to the others, too."""
-        self.document_read = Printed()
-        self._keepers = (self.document_read, *others)
+        self.wrote = Printed()
+        self._keepers = (self.wrote, *others)
         self._pipe, self.writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._pipe, False)
         asyncio.get_running_loop().add_reader(self._pipe, self._read)
