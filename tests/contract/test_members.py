@@ -32,7 +32,7 @@ from duenotice.journal.postgres import PostgresJournal
 from duenotice.journal.postgres_members import PostgresMembers
 from duenotice.journal.postgres_notes import Known, Notes
 from duenotice.journal.postgres_schema import prepared
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import records
 
 
 class Shared(NamedTuple):

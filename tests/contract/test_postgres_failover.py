@@ -13,7 +13,7 @@ import pytest
 
 from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Unavailable
-from duenotice.testkit.journal_examples import NOON, records
+from duenotice.testkit.journal_contract import NOON, records
 from tests.cluster.trio import DOCUMENT, FLEET, HEADER, ask
 from tests.crash.server import Server
 from tests.handlers.contexts import wait_until

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from duenotice.testkit.judging import Plan, run, run_by_proxy
-from duenotice.testkit.trials import TRIALS, Trial, chosen
+from duenotice.testkit.suite import TRIALS, Trial, chosen
 from duenotice.testkit.verdicts.evidence import Evidence, Tempo
 from duenotice.testkit.verdicts.rules import RULES
 from duenotice.testkit.verdicts.verdict import Verdict

@@ -13,7 +13,7 @@ from typing import Any
 from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Event, EventType, Source
 from duenotice.testkit.emulator import Happened
-from duenotice.testkit.overheard import Exchange
+from duenotice.testkit.request_log import Exchange
 from duenotice.testkit.verdicts.evidence import Duty, Ending, Evidence, FaultWindow, GuideNotes, Tempo
 from duenotice.wire.seen_documents import load_json
 

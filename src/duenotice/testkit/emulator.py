@@ -23,7 +23,7 @@ from duenotice.errors import Refused
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.tap import Tap
 from duenotice.settings import ServeSettings, host_port
-from duenotice.testkit.overheard import Overheard
+from duenotice.testkit.request_log import Overheard
 from duenotice.wire.fleet_file import read_fleet
 
 T = TypeVar("T")

@@ -20,13 +20,12 @@ from duenotice.scenarios.progress import Ended
 from duenotice.scenarios.scenario import Scenario
 from duenotice.testkit import sandbox
 from duenotice.testkit.emulator import Emulator
-from duenotice.testkit.guide import Guide
-from duenotice.testkit.kit import DEFAULT_VM
-from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.trials import FLEET, TRIALS, Trial
+from duenotice.testkit.fixture import DEFAULT_VM
+from duenotice.testkit.request_log import Exchange
+from duenotice.testkit.runner import Client, Guide, TourEnded, TrialEnded
+from duenotice.testkit.suite import FLEET, TRIALS, Trial
 from duenotice.testkit.verdicts.evidence import Evidence, GuideNotes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
-from duenotice.testkit.watch import Client, TourEnded, TrialEnded
 from duenotice.wire.fleet_file import is_name
 from duenotice.wire.operator import Clock
 from duenotice.wire.spans import parse_duration
@@ -64,8 +63,8 @@ class Plan:
 class Program:
     """A program that is judged, and may have to be started again on the way."""
 
-    def __init__(self, kept: sandbox.Kept, begin_again: Callable[[], sandbox.Kept]) -> None:
-        self.kept = kept
+    def __init__(self, supervised: sandbox.Supervised, begin_again: Callable[[], sandbox.Supervised]) -> None:
+        self.supervised = supervised
         self._begin_again = begin_again
 
     def client(self) -> Client:
@@ -73,11 +72,11 @@ class Program:
         return Client(lambda: self._exit_code() is None, self._exit_code, self._start_again)
 
     def _exit_code(self) -> int | None:
-        return self.kept.process.poll()
+        return self.supervised.process.poll()
 
     def _start_again(self) -> None:
-        self.kept.stop()
-        self.kept = self._begin_again()
+        self.supervised.stop()
+        self.supervised = self._begin_again()
 
 
 def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdict:
@@ -93,7 +92,7 @@ def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdic
             relays = [emulator.run(sandbox.relay(listening)) for listening in box.relays]
             box.begin()
             try:
-                return _judged_program(Program(box.kept, box.begin_again), emulator, plan, tell)
+                return _judged_program(Program(box.supervised, box.begin_again), emulator, plan, tell)
             finally:
                 for relay in relays:
                     emulator.call(relay.close)
@@ -121,7 +120,7 @@ def _judged_program(program: Program, emulator: Emulator, plan: Plan, tell: Tell
     try:
         return _judged(program.client(), emulator, plan, tell)
     finally:
-        program.kept.stop()
+        program.supervised.stop()
 
 
 def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience: float | None = None) -> Verdict:

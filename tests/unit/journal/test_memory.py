@@ -4,7 +4,7 @@ import pytest
 
 from duenotice.journal import memory
 from duenotice.journal.memory import MemoryJournal
-from duenotice.testkit.journal_examples import records, snapshot
+from duenotice.testkit.journal_contract import records, snapshot
 
 
 @pytest.fixture

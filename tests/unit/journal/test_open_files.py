@@ -11,7 +11,7 @@ import pytest
 from duenotice.errors import Unavailable
 from duenotice.journal.open_files import OpenFiles
 from duenotice.journal.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import records, snapshot
+from duenotice.testkit.journal_contract import records, snapshot
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from duenotice.errors import Damaged, DuenoticeError, Misconfigured, Unavailable
 from duenotice.journal import postgres_line
 from duenotice.journal.postgres_line import Line, name_of
 from duenotice.journal.postgres_schema import VERSION, About, about, migrate, prepared
-from duenotice.testkit.journal_examples import record, records
+from duenotice.testkit.journal_contract import record, records
 from tests.handlers.contexts import wait_until
 from tests.handlers.databases import answers
 from tests.programs import require_program

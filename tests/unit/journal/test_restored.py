@@ -9,7 +9,7 @@ from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.journal.codec import RECORDS, mark_of
 from duenotice.journal.lock import DirectoryLock
 from duenotice.journal.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import NOON, record, records, snapshot
+from duenotice.testkit.journal_contract import NOON, record, records, snapshot
 
 
 def lift(position: int, by: int = 7) -> Record:

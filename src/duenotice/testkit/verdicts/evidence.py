@@ -10,7 +10,7 @@ from duenotice.domain import records as t
 from duenotice.domain.event import EventType, Source
 from duenotice.errors import Malformed
 from duenotice.testkit.emulator import Happened
-from duenotice.testkit.overheard import Exchange
+from duenotice.testkit.request_log import Exchange
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.documents import decode_start_requests
 from duenotice.wire.seen_documents import SeenDocument, SeenEvent, read_document

@@ -14,7 +14,7 @@ from duenotice.domain.fleet import Declaration, Fleet, Group, GroupKind, Vm
 from duenotice.errors import Conflict, Malformed, NotFound
 from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import OPERATOR, Emulator
-from duenotice.testkit.overheard import Exchange
+from duenotice.testkit.request_log import Exchange
 from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, STATUS_NAMES, TYPE_NAMES
 from duenotice.wire.documents import encode_document
 from duenotice.wire.fleet_file import read_fleet

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from duenotice.clock import monotonic
 from duenotice.domain.event import EventType
 from duenotice.errors import NotFound
-from duenotice.testkit.guide import KINDS, REMOVALS, Guide
-from duenotice.testkit.kit import RaisedEvent
+from duenotice.testkit.fixture import RaisedEvent
+from duenotice.testkit.runner import KINDS, REMOVALS, Guide
 from duenotice.testkit.verdicts.evidence import FaultWindow, Kind
 from duenotice.toml import near_miss
 from duenotice.wire.api_versions import TYPE_NAMES

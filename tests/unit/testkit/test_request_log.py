@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from duenotice.clock import Instant
-from duenotice.testkit.overheard import Overheard
+from duenotice.testkit.request_log import Overheard
 
 HEAD = b"HEAD /metadata/scheduledevents HTTP/1.1\r\nHost: here\r\n\r\n"
 GET = b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\nHost: here\r\nMetadata: true\r\n\r\n"
