@@ -60,7 +60,7 @@ def trials_about(how: str) -> Sequence[Trial]:
 def judged(
     folder: Path, how: str, trials: Sequence[Trial], on_evidence: Callable[[Evidence], object] = lambda _: None
 ) -> Verdict:
-    """The verdict on a little client, in real time; in `folder` it and the guide write to each other."""
+    """The verdict on a little client, in real time; in `folder` it and the runner write to each other."""
     folder.mkdir()
     ready, done = folder / "ready", folder / "done"
     ready.touch()

@@ -53,7 +53,7 @@ class ScheduledEvents:
     @property
     def requests(self) -> list[Exchange]:
         """What clients sent, and the answers they got, oldest first."""
-        return self._emulator.look(lambda _: list(self._emulator.overheard.exchanges))
+        return self._emulator.look(lambda _: list(self._emulator.request_log.exchanges))
 
     @property
     def approvals(self) -> list[Approval]:

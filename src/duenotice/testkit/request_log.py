@@ -53,7 +53,7 @@ class Exchange(NamedTuple):
         return self.method == "POST" and self.path.lower().rstrip("/").endswith("/scheduledevents")
 
 
-class Overheard:
+class RequestLog:
     """The tap of a service: a list of exchanges in the order the requests came."""
 
     def __init__(self, now: Callable[[], Instant], vm_at: Callable[[str], str]) -> None:
@@ -109,8 +109,8 @@ class _Asked(NamedTuple):
 class _Line:
     """One connection: requests and answers follow each other in order, so they are paired by that."""
 
-    def __init__(self, overheard: Overheard, address: str) -> None:
-        self._overheard, self._address = overheard, address
+    def __init__(self, request_log: RequestLog, address: str) -> None:
+        self._request_log, self._address = request_log, address
         self._reader: RequestReader | None = RequestReader()
         self._waiting: list[_Asked] = []
         self._sent = bytearray()
@@ -123,11 +123,11 @@ class _Line:
         self._reader.feed(data)
         try:
             while (request := self._reader.next()) is not None:
-                number = self._overheard.begun(self._address, request.head, request.body)
+                number = self._request_log.begun(self._address, request.head, request.body)
                 self._waiting.append(_Asked(number, request.head.method == "HEAD"))
         except Malformed:
             self._reader = None
-            self._waiting.append(_Asked(self._overheard.begun(self._address, None, data)))
+            self._waiting.append(_Asked(self._request_log.begun(self._address, None, data)))
 
     def sent(self, data: bytes) -> None:
         """Take whole answers out of what was sent so far; 100 Continue answers nothing."""
@@ -138,7 +138,7 @@ class _Line:
             if status >= 200:
                 number = self._waiting.pop(0).number
                 if not self._has_hung_up():
-                    self._overheard.ended(number, status, answer)
+                    self._request_log.ended(number, status, answer)
 
     def ended(self) -> None:
         """The client sends no more: it may still read, but not for long."""

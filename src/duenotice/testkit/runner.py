@@ -1,6 +1,6 @@
 """Leads a client through the tour: makes things happen, waits in real time for what the client does, and takes notes.
 
-The service's clock stands still unless the guide lets it go on, so that a notice lasts as long in real seconds as a
+The service's clock stands still unless the runner lets it go on, so that a notice lasts as long in real seconds as a
 client needs, and uninteresting times take no time at all. `ClientWatch` is the client as it is seen from outside:
 whether it is there, what it asks, and when it asks again.
 """
@@ -18,13 +18,13 @@ from duenotice.domain.event import Cause, EventType, Phase, Source
 from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.fixture import FOREVER, RaisedEvent, ScheduledEvents
-from duenotice.testkit.request_log import Exchange, Overheard
+from duenotice.testkit.request_log import Exchange, RequestLog
 from duenotice.testkit.verdicts.evidence import (
     Duty,
     Ending,
     FaultWindow,
-    GuideNotes,
     Kind,
+    RunnerNotes,
     Tempo,
     approved_ids,
     document_of,
@@ -61,13 +61,13 @@ class Client(NamedTuple):
 class ClientWatch:
     """One client; what it does is noted."""
 
-    def __init__(self, overheard: Overheard, client: Client, tempo: Tempo) -> None:
+    def __init__(self, request_log: RequestLog, client: Client, tempo: Tempo) -> None:
         self.tempo = tempo
-        self.notes = GuideNotes()
+        self.notes = RunnerNotes()
         self.is_lost = False
         self.tell: Callable[[str], object] = lambda _: None
         """Is told of what takes long."""
-        self._overheard = overheard
+        self._request_log = request_log
         self._client = client
         self._is_noted = False
         self._in_vain = 0
@@ -76,7 +76,7 @@ class ClientWatch:
 
     def exchanges(self, since: int = 0) -> list[Exchange]:
         """What it asked after the request with a number."""
-        return [one for one in list(self._overheard.exchanges) if one.number > since]
+        return [one for one in list(self._request_log.exchanges) if one.number > since]
 
     @property
     def waits(self) -> bool:
@@ -87,7 +87,7 @@ class ClientWatch:
     @property
     def count(self) -> int:
         """The number of the last request."""
-        exchanges = self._overheard.exchanges
+        exchanges = self._request_log.exchanges
         return exchanges[-1].number if exchanges else 0
 
     @property
@@ -223,7 +223,7 @@ REMOVALS = (EventType.TERMINATE, EventType.PREEMPT)
 _CAUSES = {Source.PLATFORM: Cause.MAINTENANCE, Source.USER: Cause.USER}
 
 
-class Guide(ClientWatch):
+class Runner(ClientWatch):
     """One client, one VM, one service."""
 
     def __init__(
@@ -236,7 +236,7 @@ class Guide(ClientWatch):
         peers_file: Path | None = None,
     ) -> None:
         """`peers` are a VM that is hit together with ours, and one that never is."""
-        super().__init__(emulator.overheard, client, tempo)
+        super().__init__(emulator.request_log, client, tempo)
         self.kit = ScheduledEvents(emulator)
         self.vm, self.peer, self.neighbour = vm, *peers
         self.notes.has_peers_file = peers_file is not None
@@ -248,7 +248,7 @@ class Guide(ClientWatch):
         self._born: dict[str, float] = {}
         self._kinds: dict[str, Kind] = {}
 
-    def lead(self, trial: Callable[["Guide"], None]) -> str:
+    def lead(self, trial: Callable[["Runner"], None]) -> str:
         """Lead it through a trial.
 
         Returns why it ended early, if it did; the next trial can begin in any case. Raises TourEnded when no client is
@@ -265,7 +265,7 @@ class Guide(ClientWatch):
 
     def _clear(self) -> None:
         """Clean up after a trial."""
-        self._emulator.look(lambda _: setattr(self._emulator.overheard, "on_answer", lambda _: None))
+        self._emulator.look(lambda _: setattr(self._emulator.request_log, "on_answer", lambda _: None))
         for event in self.kit.events:
             live = self.kit._live(event.id)
             if live is not None and live.phase is Phase.SCHEDULED:
@@ -316,10 +316,10 @@ class Guide(ClientWatch):
 
         def cancel(exchange: Exchange) -> None:
             if _status(exchange, event) == "Scheduled":
-                self._emulator.overheard.on_answer = lambda _: None
+                self._emulator.request_log.on_answer = lambda _: None
                 self._emulator.submit_soon(c.CancelEvent(event.id))
 
-        self._emulator.look(lambda _: setattr(self._emulator.overheard, "on_answer", cancel))
+        self._emulator.look(lambda _: setattr(self._emulator.request_log, "on_answer", cancel))
 
     def peers_are_ready(self, event: RaisedEvent) -> None:
         """Let the others say that they are ready for an event."""

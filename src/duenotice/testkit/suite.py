@@ -7,7 +7,7 @@ from duenotice.clock import monotonic
 from duenotice.domain.event import EventType
 from duenotice.errors import NotFound
 from duenotice.testkit.fixture import RaisedEvent
-from duenotice.testkit.runner import KINDS, REMOVALS, Guide
+from duenotice.testkit.runner import KINDS, REMOVALS, Runner
 from duenotice.testkit.verdicts.evidence import FaultWindow, Kind
 from duenotice.toml import near_miss
 from duenotice.wire.api_versions import TYPE_NAMES
@@ -44,150 +44,150 @@ class Trial(NamedTuple):
 
     name: str
     about: str
-    lead: Callable[[Guide], None]
+    lead: Callable[[Runner], None]
     tries: frozenset[str]
 
 
-def first_answer(guide: Guide) -> None:
+def first_answer(runner: Runner) -> None:
     """F01: the service is told how late to be before it starts."""
-    guide.first_request()
+    runner.first_request()
     begun, since = monotonic(), 0
-    guide.notes.windows.append(FaultWindow("late", 0.0, begun + guide.tempo.late))
-    guide.asked(lambda one: one.is_poll and one.status in (200, 304), since)
+    runner.notes.windows.append(FaultWindow("late", 0.0, begun + runner.tempo.late))
+    runner.asked(lambda one: one.is_poll and one.status in (200, 304), since)
 
 
-def own_events(guide: Guide) -> None:
+def own_events(runner: Runner) -> None:
     """One event of its own of each kind, and one more of a kind that it approves."""
     for kind in KINDS:
-        _handle_one(guide, "comes-back", kind)
-    if guide.is_approver:
-        _handle_one(guide, "comes-back")
+        _handle_one(runner, "comes-back", kind)
+    if runner.is_approver:
+        _handle_one(runner, "comes-back")
 
 
-def neighbour(guide: Guide) -> None:
+def neighbour(runner: Runner) -> None:
     """Events that it is told of and not hit by."""
-    _pass_by(guide, *guide.raise_all(guide.neighbour))
+    _pass_by(runner, *runner.raise_all(runner.neighbour))
 
 
-def leader(guide: Guide) -> None:
+def leader(runner: Runner) -> None:
     """Events that another VM leads."""
-    _pass_by(guide, *guide.raise_all(guide.peer, guide.vm))
+    _pass_by(runner, *runner.raise_all(runner.peer, runner.vm))
 
 
-def peers(guide: Guide) -> None:
+def peers(runner: Runner) -> None:
     """An event that it leads; the other VM is ready only after a while."""
-    event = guide.raise_one(hits=(guide.vm, guide.peer))
-    guide.shown(event, "Scheduled")
-    guide.linger()
-    guide.peers_are_ready(event)
-    guide.handled("peers", event)
-    guide.over(event)
+    event = runner.raise_one(hits=(runner.vm, runner.peer))
+    runner.shown(event, "Scheduled")
+    runner.linger()
+    runner.peers_are_ready(event)
+    runner.handled("peers", event)
+    runner.over(event)
 
 
-def several(guide: Guide) -> None:
+def several(runner: Runner) -> None:
     """Two events at once; the first is not over before the time to approve the second ends."""
-    events = guide.raise_one(), guide.raise_one()
-    guide.handled("every-event", *events, share=0.5)
-    guide.over(*events)
+    events = runner.raise_one(), runner.raise_one()
+    runner.handled("every-event", *events, share=0.5)
+    runner.over(*events)
 
 
-def cancelled(guide: Guide) -> None:
+def cancelled(runner: Runner) -> None:
     """An event that is cancelled as soon as it was read."""
-    event = guide.raise_one()
-    guide.cancel_when_shown(event)
-    since = guide.shown(event, "Scheduled")
-    guide.wait(guide.tempo.unaware)
-    guide.linger()
-    guide.gone(event, since)
+    event = runner.raise_one()
+    runner.cancel_when_shown(event)
+    since = runner.shown(event, "Scheduled")
+    runner.wait(runner.tempo.unaware)
+    runner.linger()
+    runner.gone(event, since)
 
 
-def started(guide: Guide) -> None:
+def started(runner: Runner) -> None:
     """Events that have started before anybody could be told (D04): its own, and one of a neighbour."""
-    with guide.failed_hosts(guide.vm, guide.neighbour) as events:
+    with runner.failed_hosts(runner.vm, runner.neighbour) as events:
         for event in events:
-            guide.shown(event, "Started")
-        guide.linger()
-        guide.over(*events)
+            runner.shown(event, "Started")
+        runner.linger()
+        runner.over(*events)
 
 
-def errors(guide: Guide) -> None:
+def errors(runner: Runner) -> None:
     """Every error that the real service was seen to give, while an event is announced."""
-    _under(guide, "errors", "500", "503", "429", "410", "404", "400")
+    _under(runner, "errors", "500", "503", "429", "410", "404", "400")
 
 
-def empty_answer(guide: Guide) -> None:
+def empty_answer(runner: Runner) -> None:
     """A 200 with nothing in it, while an event is announced."""
-    _under(guide, "empty-answer", "empty")
+    _under(runner, "empty-answer", "empty")
 
 
-def cut_answer(guide: Guide) -> None:
+def cut_answer(runner: Runner) -> None:
     """Connections that end too early, while an event is announced."""
-    _under(guide, "cut-answer", "drop", "half")
+    _under(runner, "cut-answer", "drop", "half")
 
 
-def late_answer(guide: Guide) -> None:
+def late_answer(runner: Runner) -> None:
     """Bytes that come slowly, while an event is announced."""
-    _under(guide, "late-answer", "slow")
+    _under(runner, "late-answer", "slow")
 
 
-def incarnation(guide: Guide) -> None:
+def incarnation(runner: Runner) -> None:
     """An event with an incarnation far from the last."""
-    guide.kit.jump()
-    _handle_one(guide, "incarnation")
+    runner.kit.jump()
+    _handle_one(runner, "incarnation")
 
 
-def neighbour_removed(guide: Guide) -> None:
+def neighbour_removed(runner: Runner) -> None:
     """The end of a VM beside it: it is deleted, then evicted."""
     for event_type in REMOVALS:
-        if guide.reads_of(event_type):
-            _pass_by(guide, guide.remove(guide.neighbour, event_type))
+        if runner.reads_of(event_type):
+            _pass_by(runner, runner.remove(runner.neighbour, event_type))
 
 
-def terminate(guide: Guide) -> None:
+def terminate(runner: Runner) -> None:
     """Its VM is deleted."""
-    _remove(guide, EventType.TERMINATE)
+    _remove(runner, EventType.TERMINATE)
 
 
-def preempt(guide: Guide) -> None:
+def preempt(runner: Runner) -> None:
     """Its VM is evicted."""
-    _remove(guide, EventType.PREEMPT)
+    _remove(runner, EventType.PREEMPT)
 
 
-def _remove(guide: Guide, event_type: EventType) -> None:
+def _remove(runner: Runner, event_type: EventType) -> None:
     """The end of its VM: a client that has read of it may end."""
-    if not guide.reads_of(event_type) or guide.may_have_ended:
+    if not runner.reads_of(event_type) or runner.may_have_ended:
         return
-    event = guide.remove(guide.vm, event_type)
-    guide.shown(event, "Scheduled")
-    with guide.free_to_end():
-        guide.handled(TYPE_NAMES[event_type].lower(), event)
-        guide.over(event)
+    event = runner.remove(runner.vm, event_type)
+    runner.shown(event, "Scheduled")
+    with runner.free_to_end():
+        runner.handled(TYPE_NAMES[event_type].lower(), event)
+        runner.over(event)
 
 
-def _pass_by(guide: Guide, *events: RaisedEvent) -> None:
+def _pass_by(runner: Runner, *events: RaisedEvent) -> None:
     """Events that are not for it to approve."""
     for event in events:
-        guide.shown(event, "Scheduled")
-    guide.linger()
-    guide.over(*events)
+        runner.shown(event, "Scheduled")
+    runner.linger()
+    runner.over(*events)
 
 
-def _handle_one(guide: Guide, rule: str, kind: Kind | None = None) -> None:
-    event = guide.raise_one(kind)
-    guide.handled(rule, event)
-    guide.over(event)
+def _handle_one(runner: Runner, rule: str, kind: Kind | None = None) -> None:
+    event = runner.raise_one(kind)
+    runner.handled(rule, event)
+    runner.over(event)
 
 
-def _under(guide: Guide, rule: str, *faults: str) -> None:
-    guide.answered_with(faults[0])
-    event = guide.raise_one()
+def _under(runner: Runner, rule: str, *faults: str) -> None:
+    runner.answered_with(faults[0])
+    event = runner.raise_one()
     for fault in faults[1:]:
-        guide.answered_with(fault)
-    guide.handled(rule, event)
-    guide.over(event)
+        runner.answered_with(fault)
+    runner.handled(rule, event)
+    runner.over(event)
 
 
-def _trial(name: str, about: str, lead: Callable[[Guide], None], tries: str) -> Trial:
+def _trial(name: str, about: str, lead: Callable[[Runner], None], tries: str) -> Trial:
     return Trial(name, about, lead, frozenset(tries.split()))
 
 

@@ -3,19 +3,19 @@
 from datetime import UTC, datetime
 
 from duenotice.clock import Instant
-from duenotice.testkit.request_log import Overheard
+from duenotice.testkit.request_log import RequestLog
 
 HEAD = b"HEAD /metadata/scheduledevents HTTP/1.1\r\nHost: here\r\n\r\n"
 GET = b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\nHost: here\r\nMetadata: true\r\n\r\n"
 
 
-def overheard() -> Overheard:
-    return Overheard(lambda: Instant(datetime(2030, 1, 1, tzinfo=UTC), 0), lambda address: "me")
+def request_log() -> RequestLog:
+    return RequestLog(lambda: Instant(datetime(2030, 1, 1, tzinfo=UTC), 0), lambda address: "me")
 
 
 def test_an_answer_to_head_has_a_length_and_no_body_and_the_next_is_its_own() -> None:
     """Before, the answer that came next was taken for that body, and the connection broke."""
-    tap = overheard()
+    tap = request_log()
     line = tap.opened("127.0.0.1")
     line.received(HEAD + GET)
     line.sent(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 19\r\n\r\n")
@@ -27,7 +27,7 @@ def test_an_answer_to_head_has_a_length_and_no_body_and_the_next_is_its_own() ->
 
 
 def test_an_answer_in_pieces_counts_when_it_is_whole() -> None:
-    tap = overheard()
+    tap = request_log()
     line = tap.opened("127.0.0.1")
     line.received(GET)
     line.sent(b"HTTP/1.1 200 OK\r\nContent-Le")

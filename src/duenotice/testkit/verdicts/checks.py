@@ -28,7 +28,7 @@ from duenotice.wire.api_versions import API_VERSIONS, BY_NAME, TYPE_NAMES
 from duenotice.wire.seen_documents import SeenDocument
 
 Said = list[str] | None
-"""None when the run gave the judge nothing to judge."""
+"""None when the run gave the check nothing to judge."""
 
 
 def counted(count: int, what: str) -> str:
@@ -126,7 +126,7 @@ _WHAT = {
 
 
 def after(rule: str) -> Callable[[Evidence], Said]:
-    """A judge: does the client ask again after this unusual thing?"""
+    """A check: does the client ask again after this unusual thing?"""
     return partial(_after, rule)
 
 
@@ -386,7 +386,7 @@ def comes_back(evidence: Evidence) -> Said:
 
 
 def handles(rule: str) -> Callable[[Evidence], Said]:
-    """A judge: does it ask again after this unusual thing, and handle the next event as before?"""
+    """A check: does it ask again after this unusual thing, and handle the next event as before?"""
     return partial(_handles, rule)
 
 

@@ -80,8 +80,8 @@ class Ending(NamedTuple):
 
 
 @dataclass
-class GuideNotes:
-    """The notes of the guide who leads a client through trials."""
+class RunnerNotes:
+    """The notes of the runner that leads a client through trials."""
 
     duties: list[Duty] = field(default_factory=list)
     windows: list[FaultWindow] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Evidence:
     happened: Sequence[Happened]
     begun: float
     ended: float
-    notes: GuideNotes = field(default_factory=GuideNotes)
+    notes: RunnerNotes = field(default_factory=RunnerNotes)
     tempo: Tempo = field(default_factory=Tempo)
 
     @cached_property

@@ -17,7 +17,7 @@ class Rule(NamedTuple):
     severity: str
     sentence: str
     fix: str
-    judge: Callable[[Evidence], Said]
+    check: Callable[[Evidence], Said]
 
 
 RULES = (

@@ -74,7 +74,7 @@ def judge(evidence: Evidence, strict: bool = False, allow_untried: bool = False)
 
 
 def _finding(rule: Rule, evidence: Evidence, strict: bool) -> Finding:
-    said = rule.judge(evidence)
+    said = rule.check(evidence)
     if said is None:
         return Finding(rule, NOT_TRIED, why=why_untried(rule.id, evidence))
     if not said:
