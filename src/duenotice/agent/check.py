@@ -13,7 +13,6 @@ from duenotice.agent.handlers.loading import problems
 from duenotice.agent.handlers.trust import distrust
 from duenotice.agent.planner import RESERVE, HandlerRule
 from duenotice.agent.state import Events, unfinished
-from duenotice.client import MetadataClient
 from duenotice.toml import near_miss
 from duenotice.wire.seen_documents import ADVICE
 from duenotice.wire.spans import span
@@ -160,6 +159,10 @@ class Online(NamedTuple):
 
 def ask_service(config: Config) -> Online:
     """Ask once, as the agent would; raises a `MetadataError` when there is no answer."""
+    from duenotice.client import (
+        MetadataClient,  # only this command needs it, and not the agent, which imports this file
+    )
+
     source = config.metadata.source_address or None
     with MetadataClient(config.metadata.endpoint or None, source_address=source) as client:
         name = client.instance_name()
