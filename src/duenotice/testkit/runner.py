@@ -15,6 +15,7 @@ from typing import NamedTuple
 from duenotice.clock import monotonic
 from duenotice.domain import commands as c
 from duenotice.domain.event import Cause, EventType, Phase, Source
+from duenotice.errors import Refused
 from duenotice.operator_api.calls import new_id
 from duenotice.testkit.emulator import Emulator
 from duenotice.testkit.fixture import FOREVER, RaisedEvent, ScheduledEvents
@@ -268,10 +269,15 @@ class Runner(ClientWatch):
         self._emulator.look(lambda _: setattr(self._emulator.request_log, "on_answer", lambda _: None))
         for event in self.kit.events:
             live = self.kit._live(event.id)
-            if live is not None and live.phase is Phase.SCHEDULED:
-                event.cancel()
-            elif live is not None:
-                self._end(event)
+            if live is None:
+                continue
+            try:
+                if live.phase is Phase.SCHEDULED:
+                    event.cancel()
+                    continue
+            except Refused:
+                pass  # the client has approved it meanwhile
+            self._end(event)
 
     # What happens
 
