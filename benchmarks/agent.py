@@ -14,8 +14,8 @@ from benchmarks.support.node import Node
 from benchmarks.support.process import resident_bytes
 from benchmarks.support.results import Row, p50, p99, within
 from benchmarks.support.yard import Yard
-from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.ledger import NAME, read_ledger
+from duenotice.agent.state import LedgerRecord
 from duenotice.client import OperatorClient
 
 FLEET = 1000
@@ -97,7 +97,7 @@ def _client(node: Node) -> OperatorClient:
 
 def _find(agent: _Agent, event_id: str, what: str) -> LedgerRecord | None:
     records = read_ledger(agent.ledger).records
-    return next((each for each in records if (each.event_id, each.what) == (event_id, what)), None)
+    return next((each for each in records if (each.event_id, each.kind) == (event_id, what)), None)
 
 
 def _until(agent: Child, condition: Callable[[], bool]) -> None:

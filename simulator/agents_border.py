@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from duenotice.agent import agent, drill, ledger, logs, own_name, ports
+from duenotice.agent import drill, ledger, log, own_name, runtime, status
 from duenotice.agent.handlers import processes, supervisor
 from simulator.agents_disk import SystemCalls
 from simulator.loop import OWNER, Killed
@@ -129,7 +129,7 @@ def agents_border() -> Iterator[None]:
     calls = SystemCalls(check_alive)
     with ExitStack() as inside:
         for target, name, value in (
-            (agent, "TICK", TICK),
+            (runtime, "TICK", TICK),
             (ledger, "os", calls),
             (ledger, "fcntl", calls),
             (ledger, "time", calls),
@@ -140,11 +140,11 @@ def agents_border() -> Iterator[None]:
             (own_name, "sync_directory", calls.sync_directory),
             (own_name, "read_whole", calls.read_whole),
             (processes, "_start", _start),
-            (ports, "serve", _serve),
+            (status, "serve", _serve),
             (processes, "require_trusted", lambda argv: None),
-            (logs, "_form", _heard),
-            (logs, "sys", SimpleNamespace(stderr=_Silence())),
-            (logs, "_last", {}),
+            (log, "_form", _heard),
+            (log, "sys", SimpleNamespace(stderr=_Silence())),
+            (log, "_last", {}),
         ):
             inside.enter_context(patch.object(target, name, value))
         yield

@@ -10,10 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from duenotice.agent.agent import Agent
 from duenotice.agent.config import Config, read_config
-from duenotice.agent.ledger import NAME, Ledger
-from duenotice.agent.recorder import Recorder
+from duenotice.agent.ledger import NAME, Ledger, Recorder
+from duenotice.agent.runtime import Agent
 from duenotice.errors import Damaged
 from simulator.agents_disk import Disk, DiskFile
 from simulator.agents_line import Door, WorldClient

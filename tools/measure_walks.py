@@ -145,7 +145,7 @@ def main() -> None:
 def fixture(idle: dict[Step, None]) -> None:
     """What a test pays for one event: from the fixture to the document."""
     from duenotice.testkit.emulator import Emulator
-    from duenotice.testkit.kit import ScheduledEvents
+    from duenotice.testkit.fixture import ScheduledEvents
 
     with Emulator(default_vm="vm") as emulator:
         with walked() as steps:

@@ -24,7 +24,7 @@ def scheduled_events() -> Iterator[ScheduledEvents]:
     # Only a test that uses the fixture has to wait for this import.
     try:
         from duenotice.testkit.emulator import Emulator
-        from duenotice.testkit.kit import DEFAULT_VM, ScheduledEvents
+        from duenotice.testkit.fixture import DEFAULT_VM, ScheduledEvents
     except ModuleNotFoundError as error:
         pytest.fail(f"The fixture scheduled_events needs {error.name}: pip install 'duenotice[test]'", pytrace=False)
 

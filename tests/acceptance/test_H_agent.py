@@ -214,7 +214,7 @@ def test_H07_the_notice_left_decides_the_timeout(tmp_path: Path):
         began = time.monotonic()
         agent.start()
         agent.until(lambda: "failed" in agent.whats)
-        (failed,) = (record for record in agent.records if record.what == "failed")
+        (failed,) = (record for record in agent.records if record.kind == "failed")
         seen = agent.records[0].seen
         assert seen and seen.not_before and failed.at < seen.not_before and time.monotonic() - began < 6
         assert all(asked.method == "GET" for asked in server.requests)
@@ -279,8 +279,8 @@ def test_H08_an_agent_whose_approval_meets_a_sign_in_page_tries_again(tmp_path: 
 
 def has_read_started(agent: Machine, event_id: str) -> bool:
     """Whether the ledger of an agent knows that an event has started."""
-    case = agent.case(event_id)
-    return case is not None and case.event.started
+    case = agent.tracked(event_id)
+    return case is not None and case.seen.started
 
 
 def test_D07_the_way_back_waits_until_the_event_is_gone(node: Node, start: Start):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.handlers.balancer import balancing
-from tests.handlers.occasions import script, wait_until
+from tests.handlers.contexts import script, wait_until
 from tests.support.node import Node
 from tests.support.ports import free_port
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import records
 from tests.acceptance.conftest import DEMO
 from tests.support.cli import duenotice
 from tests.support.node import Node

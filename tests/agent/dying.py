@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 
 from duenotice import clock
-from duenotice.agent.cases import LedgerRecord
 from duenotice.agent.ledger import Ledger
+from duenotice.agent.state import LedgerRecord
 from duenotice.backoff import Backoff
 from duenotice.cli import main
 from duenotice.client import patience, watch_talk

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from duenotice.agent.cases import Case, LedgerRecord
-from duenotice.agent.ledger import NAME, read_cases, read_ledger
+from duenotice.agent.ledger import NAME, read_events, read_ledger
+from duenotice.agent.state import LedgerRecord, TrackedEvent
 from tests.agent import dying
 from tests.support.node import Node
 from tests.support.nursery import Forked
@@ -129,15 +129,15 @@ class Machine:
     @property
     def records(self) -> list[LedgerRecord]:
         """Without the snapshot, which stands at the beginning for all that was before the file was begun."""
-        return [record for record in read_ledger(self.state / NAME).records if record.what != "snapshot"]
+        return [record for record in read_ledger(self.state / NAME).records if record.kind != "snapshot"]
 
     @property
     def whats(self) -> list[str]:
         """What the ledger recorded, in order."""
-        return [record.what for record in self.records]
+        return [record.kind for record in self.records]
 
-    def case(self, event_id: str) -> Case | None:
-        return read_cases(self.state).get(event_id)
+    def tracked(self, event_id: str) -> TrackedEvent | None:
+        return read_events(self.state).get(event_id)
 
     def stop(self) -> int:
         """SIGTERM; how it ended."""
@@ -146,8 +146,8 @@ class Machine:
         return self.process.wait(SECONDS)
 
     def is_over(self, event_id: str) -> bool:
-        case = self.case(event_id)
-        return case is not None and case.is_closed
+        tracked = self.tracked(event_id)
+        return tracked is not None and tracked.is_closed
 
 
 def metadata_endpoint(node: Node) -> str:

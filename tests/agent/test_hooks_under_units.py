@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent.cases import Case
-from duenotice.agent.ledger import read_cases
+from duenotice.agent.ledger import read_events
+from duenotice.agent.state import TrackedEvent
+from tests.handlers.contexts import script, wait_until
 from tests.handlers.databases import postgresql, psql
-from tests.handlers.occasions import script, wait_until
 from tests.handlers.private_systemd import PrivateSystemd, private_systemd
 from tests.programs import require_program
 from tests.support.node import Node
@@ -73,15 +73,17 @@ class Installed:
         self.systemd.run("StartUnit", self.unit, "active")
         return self.node.schedule("Reboot", "vm-0").upper()
 
-    def case(self, event_id: str) -> Case | None:
-        return read_cases(self.folder / "state").get(event_id)
+    def tracked(self, event_id: str) -> TrackedEvent | None:
+        return read_events(self.folder / "state").get(event_id)
 
     def until_settled(self, event_id: str) -> str:
         """Until its work is done; prepared, or why not."""
-        wait_until(lambda: (case := self.case(event_id)) and "it" in case.works and case.works["it"].is_settled)
-        case = self.case(event_id)
-        assert case is not None
-        return case.works["it"].reason or case.works["it"].state
+        wait_until(
+            lambda: (tracked := self.tracked(event_id)) and "it" in tracked.runs and tracked.runs["it"].is_settled
+        )
+        tracked = self.tracked(event_id)
+        assert tracked is not None
+        return tracked.runs["it"].reason or tracked.runs["it"].state
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +241,7 @@ def test_kill_9_of_the_agent_under_the_unit_leaves_nothing_drained(
     assert has_group == (prepare is _delegate)
     agent.systemd.inside("/bin/kill", "-9", agent.systemd.show(agent.unit, "MainPID"))
     agent.node.operate(f"/v1/events/{event_id}/cancel")
-    wait_until(lambda: (case := agent.case(event_id)) is not None and case.is_closed)
+    wait_until(lambda: (tracked := agent.tracked(event_id)) is not None and tracked.is_closed)
     assert not (folder / "drained").exists() and not (folder / "alive").exists()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent import agent, plan
+from duenotice.agent import planner, runtime
 from duenotice.backoff import Backoff
 from tests.agent.machine import Machine, metadata_endpoint
 from tests.support.node import Node
@@ -202,7 +202,7 @@ def test_nothing_of_a_killed_agents_hooks_is_alive_when_the_next_one_puts_back(n
             stage.write_text("")
             machine.start()
             event_id = node.schedule("Reboot", "vm-0").upper()
-            machine.until(lambda: machine.case(event_id) is not None)  # noqa: B023 # called in this round only
+            machine.until(lambda: machine.tracked(event_id) is not None)  # noqa: B023 # called in this round only
             wanted = number % STAGES
             machine.until(lambda: len(stage.read_text().split()) >= wanted)  # noqa: B023
             assert machine.process is not None
@@ -225,8 +225,8 @@ def test_an_agent_killed_at_any_record_prepares_again_what_was_undone(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ):
     """Somebody puts back what is prepared; whichever record was the last one, it is prepared when all is said (S12)."""
-    monkeypatch.setattr(plan, "LOOK_AGAIN", 0.3)
-    monkeypatch.setattr(agent, "AGAIN", Backoff(0.3, 0.3))
+    monkeypatch.setattr(planner, "LOOK_AGAIN", 0.3)
+    monkeypatch.setattr(runtime, "LOOK_BACKOFF", Backoff(0.3, 0.3))
 
     def tell(number: int) -> Machine:
         folder = tmp_path / str(number)
@@ -234,9 +234,13 @@ def test_an_agent_killed_at_any_record_prepares_again_what_was_undone(
         machine = Machine(folder, metadata_endpoint(node), node.address("vm-0"), "never", more=look)
 
         def is_prepared() -> bool:
-            case = machine.case(event_id)
-            work = case.works.get("drain") if case else None
-            return case is not None and work is not None and (work.state, work.content) == ("prepared", case.content)
+            tracked = machine.tracked(event_id)
+            work = tracked.runs.get("drain") if tracked else None
+            return (
+                tracked is not None
+                and work is not None
+                and (work.state, work.revision) == ("prepared", tracked.revision)
+            )
 
         with machine:
             event_id = node.schedule("Reboot", "vm-0").upper()

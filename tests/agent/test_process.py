@@ -115,7 +115,7 @@ def test_a_hung_handler_holds_up_neither_polls_nor_other_events(node: Node, tmp_
         node.schedule("Reboot", "vm-0")
         agent.until(lambda: "preparing" in agent.whats)
         freeze = node.schedule("Freeze", "vm-0").upper()
-        agent.until(lambda: any(r.what == "approved" and r.event_id == freeze for r in agent.records))
+        agent.until(lambda: any(r.kind == "approved" and r.event_id == freeze for r in agent.records))
         assert "prepared" not in agent.whats and "failed" not in agent.whats
 
 
@@ -275,7 +275,7 @@ def test_a_ledger_that_is_removed_while_the_agent_runs_is_there_again(node: Node
         agent.until(lambda: "approved" in agent.whats)
         for file in agent.state.iterdir():
             file.unlink()
-        agent.until(lambda: '"ledger-lost"' in agent.log and agent.case(event_id) is not None)
+        agent.until(lambda: '"ledger-lost"' in agent.log and agent.tracked(event_id) is not None)
         config = str(agent.folder / "agent.toml")
         done = duenotice(None, "agent", "run", "--config", config, "--state-dir", str(agent.state))
         assert done.code == 4 and "Another agent runs" in done.err
@@ -307,9 +307,9 @@ def test_what_a_hook_printed_before_it_was_killed_is_in_the_reason(node: Node, t
         agent.start()
         event_id = node.schedule("Reboot", "vm-0").upper()
         agent.until(lambda: "failed" in agent.whats)
-        case = agent.case(event_id)
-        assert case is not None
-        reason = case.works["drain"].reason
+        tracked = agent.tracked(event_id)
+        assert tracked is not None
+        reason = tracked.runs["drain"].reason
         assert re.search(r"/drain did not end in time. Still running: drain \(\d+\), sleep \(\d+\), sleep", reason)
         assert reason.endswith("It printed: asking the pool\nnot yet")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent.cases import Work
-from duenotice.agent.ledger import read_cases
+from duenotice.agent.ledger import read_events
+from duenotice.agent.state import HandlerRun
 from tests.agent.test_hooks_under_units import HERE, IS_HIDDEN, ROOT, SHIPPED, check_unit
-from tests.handlers.occasions import script, wait_until
+from tests.handlers.contexts import script, wait_until
 from tests.handlers.private_systemd import PrivateSystemd, private_systemd
 from tests.programs import require_program
 
@@ -89,16 +89,16 @@ class Vm:
         self._systemctl("daemon-reload")
 
     @contextlib.contextmanager
-    def drill(self) -> Iterator[Work]:
+    def drill(self) -> Iterator[HandlerRun]:
         """What the handler did until it was prepared or failed; when the block ends it has put all back."""
         with contextlib.ExitStack() as last, self.running(UNIT):
             last.callback(shutil.rmtree, self.folder / "state", ignore_errors=True)
             said = self.run(f"{self._agent} drill --state-dir {self.folder}/state --notice 10m --lasts 1h --no-wait")
             event_id = next(word for word in said.split() if word.startswith("DRILL-"))
 
-            def work() -> Work | None:
-                case = read_cases(self.folder / "state").get(event_id)
-                return case.works.get("it") if case else None
+            def work() -> HandlerRun | None:
+                tracked = read_events(self.folder / "state").get(event_id)
+                return tracked.runs.get("it") if tracked else None
 
             wait_until(lambda: (found := work()) is not None and found.is_settled, LONG)
             made = work()

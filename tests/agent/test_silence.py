@@ -391,7 +391,7 @@ def test_an_event_that_was_not_prepared_for_is_said(
         service.answers = NOTHING
         agent.until(lambda: agent.is_over(ID))
         assert why in problems(agent)["unprepared"]
-        assert why in next(record.reason for record in agent.records if record.what == "unprepared")
+        assert why in next(record.reason for record in agent.records if record.kind == "unprepared")
         agent.kill()
         stopped = command(agent, "status")
         assert stopped.code == 3 and why in stopped.err

@@ -32,7 +32,7 @@ from duenotice.store.memory import MemoryMembers
 from duenotice.store.postgres import PostgresJournal
 from duenotice.store.postgres_members import PostgresMembers
 from duenotice.store.postgres_schema import prepared
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import records
 
 
 class Shared(NamedTuple):

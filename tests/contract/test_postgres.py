@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from duenotice.engine.ports import Journal
-from duenotice.testkit.journal_contract import JournalContract, JournalWorld
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import JournalContract, JournalWorld, records
 from tests.support.leading import LeadingJournal
 from tests.support.postgres import Database
 

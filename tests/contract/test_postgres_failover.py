@@ -13,11 +13,11 @@ import pytest
 
 from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.errors import Conflict, Damaged, Unavailable
-from duenotice.testkit.journal_examples import NOON, records
+from duenotice.testkit.journal_contract import NOON, records
 from tests.cluster.trio import DOCUMENT, FLEET, HEADER, ask
 from tests.crash.server import Server
+from tests.handlers.contexts import wait_until
 from tests.handlers.databases import Cluster, patroni, psql
-from tests.handlers.occasions import wait_until
 from tests.support.leading import LeadingJournal
 
 pytestmark = [pytest.mark.machine, pytest.mark.soak]  # a minute and a half of waiting for Patroni

@@ -9,9 +9,9 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
-from duenotice.agent.cases import Case, Cases, LedgerRecord, What, Work, apply, snapshot
 from duenotice.agent.drill import Drill, current, inject
-from duenotice.agent.ledger import NAME, encode, read_cases, read_ledger
+from duenotice.agent.ledger import NAME, encode, read_events, read_ledger
+from duenotice.agent.state import Events, HandlerRun, LedgerRecord, RecordKind, TrackedEvent, apply, snapshot
 from duenotice.wire.seen_documents import SeenEvent
 from tests.golden.compare import assert_golden, assert_same_as_golden, golden
 from tests.golden.examples import NOON, bare, full, left_out, reached
@@ -45,7 +45,7 @@ STORY = [
     LedgerRecord("again", ID, NOON, "boot-1", "hook", CONTENT),
     LedgerRecord("skipped", ID, NOON, "boot-1", "hook", CONTENT, "a person has asked for it"),
     LedgerRecord("unprepared", ID, NOON, "boot-1", reason="units was undone."),
-    LedgerRecord("approved", ID, NOON, "boot-1", content=CONTENT),
+    LedgerRecord("approved", ID, NOON, "boot-1", revision=CONTENT),
     LedgerRecord("returning", ID, NOON, "boot-2", reason="rebooted"),
     LedgerRecord("recovering", ID, NOON, "boot-2", "hook", CONTENT),
     LedgerRecord("stuck", ID, NOON, "boot-2", "hook", CONTENT, "exit 2"),
@@ -59,12 +59,12 @@ def records() -> Iterator[tuple[str, LedgerRecord]]:
     """The story, a record with each field, and what the story adds up to."""
     yield "each field there is", EVERYTHING
     yield "a case with nothing but what it needs", bare_case()
-    yield from ((record.what, record) for record in STORY)
-    yield "snapshot, of all that is above from `seen` on", snapshot(cases(STORY))
+    yield from ((record.kind, record) for record in STORY)
+    yield "snapshot, of all that is above from `seen` on", snapshot(events(STORY))
 
 
-def cases(story: list[LedgerRecord]) -> Cases:
-    made: Cases = {}
+def events(story: list[LedgerRecord]) -> Events:
+    made: Events = {}
     for record in story:
         apply(made, record)
     return made
@@ -75,8 +75,8 @@ EVERYTHING: LedgerRecord = full(LedgerRecord)
 
 def bare_case() -> LedgerRecord:
     """A case and a work with nothing but what they need."""
-    case: Case = bare(Case)
-    return LedgerRecord("snapshot", "", NOON, cases={"x": structs.replace(case, works={"y": bare(Work)})})
+    tracked: TrackedEvent = bare(TrackedEvent)
+    return LedgerRecord("snapshot", "", NOON, events={"x": structs.replace(tracked, runs={"y": bare(HandlerRun)})})
 
 
 def test_each_kind_of_record_is_a_line_as_it_was() -> None:
@@ -87,8 +87,8 @@ def test_each_kind_of_record_is_a_line_as_it_was() -> None:
 
 def test_the_story_has_each_kind_of_record() -> None:
     """A new one has to be told here."""
-    assert {record.what for _, record in records()} == set(get_args(What))
-    assert {block.title.partition(",")[0] for block in blocks_of(golden(LEDGER_FILE))} >= set(get_args(What))
+    assert {record.kind for _, record in records()} == set(get_args(RecordKind))
+    assert {block.title.partition(",")[0] for block in blocks_of(golden(LEDGER_FILE))} >= set(get_args(RecordKind))
 
 
 @pytest.mark.parametrize("kind", reached(LedgerRecord), ids=lambda kind: str(kind.__name__))
@@ -105,7 +105,7 @@ def test_a_ledger_that_was_written_is_read_as_it_was(tmp_path: Path) -> None:
     found = read_ledger(path).records
     read = [block._replace(value=record) for block, record in zip(blocks, found, strict=True)]
     assert_same_as_golden(LEDGER_FILE, page(HEAD, read))
-    assert read_cases(tmp_path) == cases(STORY)
+    assert read_events(tmp_path) == events(STORY)
 
 
 def beside(path: Path) -> dict[str, str]:

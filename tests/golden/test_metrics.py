@@ -14,9 +14,9 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from duenotice import __version__
-from duenotice.agent import metrics as agent
-from duenotice.agent.cases import Cases, apply
-from duenotice.agent.recorder import Counters
+from duenotice.agent import status as agent
+from duenotice.agent.ledger import Counters
+from duenotice.agent.state import Events, apply
 from duenotice.domain.state import State
 from duenotice.domain.subscription import Subscription
 from duenotice.operator_api import metric_table as service
@@ -97,11 +97,13 @@ async def test_a_node_prints_the_metrics_that_it_did() -> None:
 
 def test_the_agent_prints_the_metrics_that_it_did() -> None:
     """With a handler that has run."""
-    cases: Cases = {}
+    events: Events = {}
     for each in (seen(), record("preparing", "units"), record("prepared", "units")):
-        apply(cases, each)
+        apply(events, each)
     counters = Counters()
     counters.records = Counter({(what, "units"): 1 for what in agent.LABELS["outcome"]} | {("approved", ""): 1})
-    text = agent.metrics(agent.AgentFacts(cases, drained=True, heard_at=NOON), counters, 1, NOON + timedelta(seconds=1))
+    text = agent.metrics(
+        agent.AgentFacts(events, drained=True, heard_at=NOON), counters, 1, NOON + timedelta(seconds=1)
+    )
     assert names(text) == {f"{agent.PREFIX}{name}" for name in agent.METRICS}
     assert_golden("metrics_agent.txt", plain(text))

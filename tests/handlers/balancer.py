@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from duenotice.agent.handlers.readiness import SWITCH
-from tests.handlers.occasions import SECONDS, wait_until
+from duenotice.agent.handlers.readiness import READINESS
+from tests.handlers.contexts import SECONDS, wait_until
 from tests.programs import require_program
 from tests.support.ports import free_port
 
@@ -59,7 +59,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
         if self.path == "/slow":
             self.server.slow += 1
             assert self.server.let_go.wait(SECONDS)
-        drained = self.path == "/readyz" and self.server.name == "web-0" and SWITCH.is_drained
+        drained = self.path == "/readyz" and self.server.name == "web-0" and READINESS.is_drained
         body = self.server.name.encode()
         self.send_response(503 if drained else 200)
         self.send_header("Content-Length", str(len(body)))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.handlers.occasions import wait_until
+from tests.handlers.contexts import wait_until
 from tests.programs import require_program
 from tests.support.ports import free_port
 

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.handlers.occasions import wait_until
+from tests.handlers.contexts import wait_until
 from tests.programs import require_program, skip_unless_ci
 
 REFUSED = 9

@@ -11,10 +11,10 @@ import pytest
 
 from duenotice.agent.handlers.base import HandlerFailed
 from duenotice.agent.handlers.loading import load
-from tests.handlers.occasions import (
+from tests.handlers.contexts import (
     NOTES,
     cancelled_when,
-    occasion,
+    context,
     prepare,
     prepare_killed,
     recover,
@@ -92,14 +92,14 @@ def test_a_file_that_is_never_written_is_a_failure(tmp_path):
     state.write_text("old")
     keys = {"file": str(state), "command": [script(tmp_path / "save", "#!/bin/sh\n")], "settle": "0s"}
     with pytest.raises(HandlerFailed, match="to be written"):
-        asyncio.run(load("it", "checkpoint", keys).prepare(occasion({}, seconds=0.3)))
+        asyncio.run(load("it", "checkpoint", keys).prepare(context({}, seconds=0.3)))
 
 
 def test_a_cut_try_can_be_made_again(program):
     """Cancelled halfway through the write, the next prepare saves once more, whole."""
     state, pidfile = program
     keys, notes = {"file": str(state), "pidfile": str(pidfile), "settle": "200ms"}, NOTES()
-    asyncio.run(cancelled_when(load("it", "checkpoint", keys).prepare(occasion(notes)), state.exists))
+    asyncio.run(cancelled_when(load("it", "checkpoint", keys).prepare(context(notes)), state.exists))
     prepare("checkpoint", notes, **keys)
     assert state.read_text() == "state\n" * 10
 
@@ -137,7 +137,7 @@ def test_a_unit_is_signalled_at_its_main_process(tmp_path_factory):
     python = Path(sys.executable).resolve()
     units = {"saver.service": f"[Service]\nExecStart={python} {text} {state} {pidfile}\n"}
     # In there: the process numbers that this systemd tells are not those of our namespace.
-    prepares = "import sys; from tests.handlers.occasions import prepare; prepare('checkpoint', {}, file=sys.argv[1], "
+    prepares = "import sys; from tests.handlers.contexts import prepare; prepare('checkpoint', {}, file=sys.argv[1], "
     prepares += "unit='saver.service', systemctl=sys.argv[2:], settle='200ms')"
     with private_systemd(folder, units) as systemd:
         systemd.run("StartUnit", "saver.service", "active")

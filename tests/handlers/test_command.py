@@ -19,11 +19,11 @@ from duenotice.agent.handlers.base import KEPT, HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load, problems
 from duenotice.agent.handlers.runs import Run, Runs
 from duenotice.wire.seen_documents import event_to_json
-from tests.handlers.occasions import (
+from tests.handlers.contexts import (
     EVENT,
     NOTES,
     cancelled_when,
-    occasion,
+    context,
     prepare,
     prepare_killed,
     recover,
@@ -70,7 +70,7 @@ def test_names_with_shell_characters_arrive_unharmed(tmp_path):
     odd = "a; touch $HOME `id` $(id) 'q' \"d\" \n\\ * é"
     program, said = script(tmp_path / "hook", TELLS), tmp_path / "said"
     handler = load("it", "command", {"prepare": [program, str(said)]})
-    asyncio.run(handler.prepare(occasion({}, event=replace(EVENT, resources=(odd,), description=odd))))
+    asyncio.run(handler.prepare(context({}, event=replace(EVENT, resources=(odd,), description=odd))))
     told = json.loads(said.read_text())
     assert told["stdin"]["Resources"] == [odd]
     assert told["environment"]["DUENOTICE_EVENT_RESOURCES"] == odd
@@ -82,7 +82,7 @@ def test_what_an_environment_cannot_hold_is_still_on_stdin(tmp_path):
     odd = "nul\0 half\ud800 " + "x" * 1_000_000
     program, said = script(tmp_path / "hook", TELLS), tmp_path / "said"
     handler = load("it", "command", {"prepare": [program, str(said)]})
-    asyncio.run(handler.prepare(occasion({}, event=replace(EVENT, description=odd))))
+    asyncio.run(handler.prepare(context({}, event=replace(EVENT, description=odd))))
     told = json.loads(said.read_text())
     assert told["stdin"]["Description"] == odd
     assert told["environment"]["DUENOTICE_EVENT_DESCRIPTION"].startswith("nul half? xxx")
@@ -128,7 +128,7 @@ def test_a_late_program_is_ended_with_all_that_came_of_it(tmp_path):
     program, pids = _family(tmp_path)
     handler = load("it", "command", {"prepare": [program]})
     with pytest.raises(HandlerFailed, match="did not end in time") as caught:
-        asyncio.run(handler.prepare(occasion({}, seconds=1.5)))
+        asyncio.run(handler.prepare(context({}, seconds=1.5)))
     assert _none_lives(pids)
     assert re.search(r"Still running: hook \(\d+\), .*sleep \(\d+\)", caught.value.message)
     assert caught.value.message.endswith("It printed: nearly there\nbut not quite")
@@ -138,7 +138,7 @@ def test_a_cancelled_program_is_ended(tmp_path):
     """Nothing that the handler started outlives a cancel."""
     program, pids = _family(tmp_path)
     handler = load("it", "command", {"prepare": [program]})
-    asyncio.run(cancelled_when(handler.prepare(occasion({})), pids.exists))
+    asyncio.run(cancelled_when(handler.prepare(context({})), pids.exists))
     assert _none_lives(pids)
 
 
@@ -180,9 +180,9 @@ def test_a_program_whose_supervisor_is_killed_ends_and_is_not_done(tmp_path):
     killer = threading.Thread(target=_kill_its_parent, args=(pids,))
     killer.start()
     with pytest.raises(HandlerFailed, match="was ended by SIGKILL"):
-        asyncio.run(handler.prepare(occasion(notes)))
+        asyncio.run(handler.prepare(context(notes)))
     killer.join()
-    asyncio.run(handler.recover(occasion(notes)))
+    asyncio.run(handler.recover(context(notes)))
     assert _none_lives(pids)
 
 
@@ -192,7 +192,7 @@ def test_a_program_that_is_late_is_over_when_its_handler_is(tmp_path):
     handler = load("it", "command", {"prepare": [script(tmp_path / "hook", text)]})
 
     async def cut_off_while_it_ends() -> None:
-        task = asyncio.ensure_future(handler.prepare(occasion({}, seconds=0.3)))
+        task = asyncio.ensure_future(handler.prepare(context({}, seconds=0.3)))
         await asyncio.wait([task], timeout=0.4)
         task.cancel()
         await asyncio.wait([task])
@@ -235,7 +235,7 @@ def test_a_program_others_could_change_is_not_run(tmp_path, spoil, why):
     spoil(Path(program))
     assert why in problems(handler)[0]
     with pytest.raises(HandlerFailed, match=why):
-        asyncio.run(handler.prepare(occasion({})))
+        asyncio.run(handler.prepare(context({})))
     assert not said.exists()
 
 
@@ -337,7 +337,7 @@ def test_hooks_that_were_done_are_done_again_when_their_work_was_undone(tmp_path
     hook = script(tmp_path / "hook", f"#!/bin/sh\necho x >>{tmp_path}/trace\n")
     handler, notes = load("it", "command", {"prepare": [hook]}), NOTES()
     for again, runs in ((0, 1), (0, 1), (1, 2), (1, 2), (2, 3)):
-        asyncio.run(handler.prepare(occasion(notes, again=again)))
+        asyncio.run(handler.prepare(context(notes, again=again)))
         assert (tmp_path / "trace").read_text().count("x") == runs
 
 

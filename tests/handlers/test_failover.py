@@ -11,8 +11,8 @@ import pytest
 from duenotice.domain.records import EventRaised, Record
 from duenotice.wire.operator.from_domain import action_of
 from tests.agent.machine import Machine, metadata_endpoint
+from tests.handlers.contexts import script, wait_until
 from tests.handlers.databases import NODES, Cluster, Writer, patroni, psql
-from tests.handlers.occasions import script, wait_until
 from tests.support.node import Node
 
 pytestmark = pytest.mark.machine
@@ -120,7 +120,7 @@ def reboot(node: Node, cluster: Cluster, machine: Machine, folder: Path, writer:
     machine.until(lambda: machine.is_over(event_id))
     wait_until(cluster.is_whole, SECONDS)
     assert cluster.leader() == other
-    steps = [record.what for record in machine.records if record.event_id == event_id and record.what in WORK]
+    steps = [record.kind for record in machine.records if record.event_id == event_id and record.kind in WORK]
     assert steps == list(WORK)
     for mark in ("power-off", "booted"):
         (folder / mark).unlink()

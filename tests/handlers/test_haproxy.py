@@ -7,13 +7,13 @@ import pytest
 
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load
-from duenotice.agent.handlers.readiness import SWITCH
+from duenotice.agent.handlers.readiness import READINESS
 from tests.handlers.balancer import Balancer, balancing
-from tests.handlers.occasions import (
+from tests.handlers.contexts import (
     NOTES,
     SECONDS,
     cancelled_when,
-    occasion,
+    context,
     prepare,
     prepare_killed,
     recover,
@@ -81,7 +81,7 @@ def test_sessions_that_do_not_end_are_a_failure_unless_there_is_a_limit(balancer
     """Without a limit all must end in the time there is; with one, going on is good enough."""
     clients = balancer.hold(2)
     with pytest.raises(HandlerFailed, match="sessions of web/web-0"):
-        asyncio.run(load("it", "haproxy", _keys(balancer)).prepare(occasion({}, seconds=0.5)))
+        asyncio.run(load("it", "haproxy", _keys(balancer)).prepare(context({}, seconds=0.5)))
     prepare("haproxy", {}, **_keys(balancer, limit="100ms"))
     assert balancer.backends[0].slow == 1
     balancer.let_go(clients)
@@ -119,7 +119,7 @@ def test_recover_after_a_cancel_while_draining(balancer):
     """Cut while sessions last: recover puts the server back (S15)."""
     clients = balancer.hold(2)
     notes = NOTES()
-    verb = load("it", "haproxy", _keys(balancer)).prepare(occasion(notes))
+    verb = load("it", "haproxy", _keys(balancer)).prepare(context(notes))
     asyncio.run(cancelled_when(verb, lambda: balancer.admin_state("web-0") != 0))
     recover("haproxy", notes, **_keys(balancer))
     assert balancer.admin_state("web-0") == 0
@@ -157,4 +157,4 @@ def test_readiness_comes_back_from_a_kill(written):
     notes = NOTES()
     assert asyncio.run(prepare_killed("readiness", notes, 1, written, settle="0s"))
     recover("readiness", notes)
-    assert not SWITCH.is_drained
+    assert not READINESS.is_drained

@@ -13,17 +13,17 @@ import yaml  # type: ignore[import-untyped]
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.kubernetes import TAINT
 from duenotice.agent.handlers.loading import load
-from tests.handlers.kubernetes_api import NODE, TOKEN, Cluster, pod
-from tests.handlers.occasions import (
+from tests.handlers.contexts import (
     NOTES,
     cancelled_when,
-    occasion,
+    context,
     prepare,
     prepare_killed,
     recover,
     undone,
     wait_until,
 )
+from tests.handlers.kubernetes_api import NODE, TOKEN, Cluster, pod
 
 DAEMON = pod("logs", ownerReferences=[{"kind": "DaemonSet", "name": "logs", "controller": True}])
 MIRROR = pod("kube-proxy", annotations={"kubernetes.io/config.mirror": "x"})
@@ -133,7 +133,7 @@ def test_a_budget_that_never_allows_it_is_a_failure_in_time(token):
         cluster.budgets["db"] = 0
         handler = load("it", "kubernetes", {"server": cluster.url, "token_file": token})
         with pytest.raises(HandlerFailed, match=r"pods to leave web-0: prod/db-a \(429 .* disruption budget\)"):
-            asyncio.run(handler.prepare(occasion({}, seconds=1.5)))
+            asyncio.run(handler.prepare(context({}, seconds=1.5)))
         assert cluster.names() == ["db-a"]
 
 
@@ -249,7 +249,7 @@ def test_recover_after_a_cancel_while_evicting(token):
     with running(pod("db-a", app="db")) as cluster:
         cluster.budgets["db"] = 0
         keys = {"server": cluster.url, "token_file": token}
-        verb = load("it", "kubernetes", keys).prepare(occasion(notes))
+        verb = load("it", "kubernetes", keys).prepare(context(notes))
         asyncio.run(cancelled_when(verb, lambda: cluster.refused > 0))
         recover("kubernetes", notes, **keys)
         assert (cluster.node["spec"], cluster.names()) == ({}, ["db-a"])

@@ -14,7 +14,7 @@ import pytest
 from duenotice.agent.handlers.base import HandlerFailed
 from duenotice.agent.handlers.loading import load
 from duenotice.wire.seen_documents import event_to_json
-from tests.handlers.occasions import EVENT, NOTES, occasion, prepare, prepare_killed, recover
+from tests.handlers.contexts import EVENT, NOTES, context, prepare, prepare_killed, recover
 from tests.handlers.private_systemd import private_systemd
 
 FORGED = "web-0\nPRIORITY=0\n_UID=1\x1b]0;owned\x07\u202e"
@@ -39,7 +39,7 @@ def test_journald_gets_fields_that_nobody_can_forge(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(path)
         handler = load("it", "log", {"path": path})
-        asyncio.run(handler.prepare(occasion(notes, event=replace(EVENT, resources=(FORGED,)))))
+        asyncio.run(handler.prepare(context(notes, event=replace(EVENT, resources=(FORGED,)))))
         recover("log", notes, path=path)
         recover("log", notes, path=path)
         journal.setblocking(False)
@@ -61,7 +61,7 @@ def test_a_huge_event_still_fits_a_datagram(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(path)
         huge = replace(EVENT, description="d" * 1_000_000, resources=("r" * 1_000_000,))
-        asyncio.run(load("it", "log", {"path": path}).prepare(occasion({}, event=huge)))
+        asyncio.run(load("it", "log", {"path": path}).prepare(context({}, event=huge)))
         assert set(_fields(journal.recv(1 << 20))["DUENOTICE_EVENT_DESCRIPTION"]) == {"d"}
 
 
@@ -71,8 +71,8 @@ def test_json_lines_are_appended(tmp_path):
     path.write_text("{}\n")
     handler = load("it", "log", {"to": "file", "path": str(path)})
     event = replace(EVENT, resources=(FORGED,))
-    asyncio.run(handler.prepare(occasion(notes, event=event, drill=True)))
-    asyncio.run(handler.recover(occasion(notes, event=event)))
+    asyncio.run(handler.prepare(context(notes, event=event, drill=True)))
+    asyncio.run(handler.recover(context(notes, event=event)))
     first, before, after = map(json.loads, path.read_text().splitlines())
     assert (first, before["phase"], after["phase"], before["drill"], after["drill"]) == (
         {},
@@ -128,7 +128,7 @@ def test_a_real_journald_finds_it_again(tmp_path_factory):
     configure = f"mkdir -p /run/systemd/journald.conf.d; printf '{settings}' >/run/systemd/journald.conf.d/test.conf"
     program = "/usr/lib/systemd/systemd-journald"
     unit = f'[Service]\nType=notify\nExecStartPre=/bin/sh -c "{configure}"\nExecStart={program}\n'
-    prepares = "from tests.handlers.occasions import prepare; prepare('log', {})"
+    prepares = "from tests.handlers.contexts import prepare; prepare('log', {})"
     path = f"PYTHONPATH={os.pathsep.join(map(str, sys.path))}:{Path.cwd()}"
     with private_systemd(tmp_path_factory.mktemp("journald"), {"journald.service": unit}) as systemd:
         systemd.run("StartUnit", "journald.service", "active")

@@ -9,8 +9,8 @@ import pytest
 from duenotice.agent.handlers.base import TryAgain
 from duenotice.agent.handlers.loading import load
 from duenotice.errors import Unavailable
+from tests.handlers.contexts import NOTES, cancelled_when, context, prepare_killed, recover, wait_until
 from tests.handlers.databases import Cluster, Writer, patroni, psql
-from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare_killed, recover, wait_until
 
 pytestmark = pytest.mark.machine
 SECONDS = 40.0
@@ -25,7 +25,7 @@ def cluster():
 
 def _prepare(cluster: Cluster, name: str, notes: NOTES) -> None:
     handler = load("it", "patroni", {"url": cluster.url(name)})
-    asyncio.run(handler.prepare(occasion(notes, seconds=SECONDS)))
+    asyncio.run(handler.prepare(context(notes, seconds=SECONDS)))
 
 
 def test_the_leader_hands_over_and_no_acknowledged_row_is_lost(cluster):
@@ -74,7 +74,7 @@ def test_a_candidate_that_cannot_lead_is_worth_another_try(cluster):
     leader = cluster.leader()
     handler = load("it", "patroni", {"url": cluster.url(leader), "candidate": "nobody"})
     with pytest.raises(TryAgain, match="nobody is not a replica that streams"):
-        asyncio.run(handler.prepare(occasion({}, seconds=SECONDS)))
+        asyncio.run(handler.prepare(context({}, seconds=SECONDS)))
     assert cluster.leader() == leader
 
 
@@ -95,7 +95,7 @@ def test_a_second_prepare_waits_for_what_the_first_began(cluster):
     handler = load("it", "patroni", {"url": cluster.url(old)})
     started = time.monotonic()
     asyncio.run(
-        cancelled_when(handler.prepare(occasion(notes, seconds=SECONDS)), lambda: time.monotonic() > started + 0.5)
+        cancelled_when(handler.prepare(context(notes, seconds=SECONDS)), lambda: time.monotonic() > started + 0.5)
     )
     assert notes == {"led": old}
     wait_until(lambda: _is_prepared(cluster, old, notes), SECONDS)

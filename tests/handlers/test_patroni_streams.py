@@ -14,7 +14,7 @@ import pytest
 
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load
-from tests.handlers.occasions import NOTES, occasion, recover
+from tests.handlers.contexts import NOTES, context, recover
 
 
 class Told(http.server.ThreadingHTTPServer):
@@ -74,7 +74,7 @@ def streams(*replicas: str, state: str = "streaming") -> tuple[int, Any]:
 
 
 def prepare(patroni: Told, notes: NOTES, seconds: float = 5.0, **keys: Any) -> None:
-    asyncio.run(load("it", "patroni", {"url": patroni.url} | keys).prepare(occasion(notes, seconds=seconds)))
+    asyncio.run(load("it", "patroni", {"url": patroni.url} | keys).prepare(context(notes, seconds=seconds)))
 
 
 @pytest.mark.parametrize("leader", [streams(), streams("db-1", state="catchup"), (200, None)])

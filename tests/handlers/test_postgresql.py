@@ -6,8 +6,8 @@ import pytest
 
 from duenotice.agent.handlers.base import HandlerFailed
 from duenotice.agent.handlers.loading import load, problems
+from tests.handlers.contexts import context, prepare, recover, script
 from tests.handlers.databases import postgresql, psql
-from tests.handlers.occasions import occasion, prepare, recover, script
 from tests.programs import require_program
 
 pytestmark = pytest.mark.machine
@@ -53,7 +53,7 @@ def test_a_psql_that_hangs_is_ended(tmp_path):
     hang = script(tmp_path / "psql", "#!/bin/sh\nexec sleep 60\n")
     handler = load("it", "postgresql", {"psql": [hang]})
     with pytest.raises(HandlerFailed, match="did not end in time"):
-        asyncio.run(handler.prepare(occasion({}, seconds=0.3)))
+        asyncio.run(handler.prepare(context({}, seconds=0.3)))
 
 
 def test_a_missing_psql_is_found_by_the_check(tmp_path):

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent.ledger import read_cases
-from tests.handlers.occasions import script, wait_until
+from duenotice.agent.ledger import read_events
+from tests.handlers.contexts import script, wait_until
 from tests.programs import require_program
 from tests.support.namespaces import METADATA_ADDRESS, Machine, Server, plug_in, serving
 
@@ -112,11 +112,11 @@ class Vm:
         self._processes.clear()
         self._running.close()
 
-    def cases(self) -> list[Any]:
-        return list(read_cases(self.folder / "state").values())
+    def events(self) -> list[Any]:
+        return list(read_events(self.folder / "state").values())
 
     def is_prepared(self, handler: str) -> bool:
-        return any(case.works.get(handler) and case.works[handler].state == "prepared" for case in self.cases())
+        return any(tracked.runs.get(handler) and tracked.runs[handler].state == "prepared" for tracked in self.events())
 
 
 class Client(threading.Thread):

@@ -6,7 +6,7 @@ import pytest
 
 from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.loading import load
-from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, script, undone
+from tests.handlers.contexts import NOTES, cancelled_when, context, prepare, prepare_killed, recover, script, undone
 from tests.handlers.private_systemd import PrivateSystemd, private_systemd
 
 pytestmark = pytest.mark.machine
@@ -93,7 +93,7 @@ def test_recover_after_a_cancel_halfway(systemd):
     """Cut while the second unit hangs in its stop: the first, already down, comes back (S15)."""
     systemd.run("StartUnit", "stubborn.service", "active")
     keys, notes = {"units": ["web.service", "stubborn.service"], "systemctl": systemd.systemctl}, NOTES()
-    verb = load("it", "systemd", keys).prepare(occasion(notes))
+    verb = load("it", "systemd", keys).prepare(context(notes))
     asyncio.run(cancelled_when(verb, lambda: systemd.show("stubborn.service") == "deactivating"))
     assert systemd.show("web.service") == "inactive"
     recover("systemd", notes, **keys)
@@ -185,5 +185,5 @@ def test_the_power_goes_last_and_not_in_a_drill(tmp_path, drill, switched_off):
     off = script(tmp_path / "off", f"#!/bin/sh\necho off >>{said}\n")
     stop = script(tmp_path / "stop", f"#!/bin/sh\necho stop >>{said}\n")
     keys = {"steps": [{"stop": [stop]}], "power_off": True, "power_off_command": [off]}
-    asyncio.run(load("it", "shutdown", keys).prepare(occasion({}, drill=drill)))
+    asyncio.run(load("it", "shutdown", keys).prepare(context({}, drill=drill)))
     assert said.read_text().splitlines() == ["stop", "off"][: 1 + switched_off]

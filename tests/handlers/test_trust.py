@@ -13,7 +13,7 @@ from duenotice.agent.handlers.base import HandlerFailed
 from duenotice.agent.handlers.loading import load, problems
 from duenotice.agent.handlers.trust import Distrusted, distrust, read_trusted
 from duenotice.errors import Misconfigured
-from tests.handlers.occasions import prepare, recover, script
+from tests.handlers.contexts import prepare, recover, script
 from tests.support.receiver import Receiver
 
 NOBODY = 65534

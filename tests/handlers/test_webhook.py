@@ -20,7 +20,7 @@ from duenotice.agent.handlers.base import HandlerFailed
 from duenotice.agent.handlers.loading import load
 from duenotice.backoff import Backoff
 from duenotice.errors import Misconfigured, Unavailable
-from tests.handlers.occasions import EVENT, NOTES, SECONDS, cancelled_when, occasion, prepare, prepare_killed, recover
+from tests.handlers.contexts import EVENT, NOTES, SECONDS, cancelled_when, context, prepare, prepare_killed, recover
 from tests.programs import require_program
 from tests.support.certificates import certificates
 from tests.support.receiver import Receiver
@@ -100,7 +100,7 @@ def test_nothing_in_an_event_breaks_out_of_the_json():
     odd = 'a"},{"x": "\\ \n $type ${vm} \u2028'
     with answering(200) as hook:
         handler = load("it", "webhook", {"url": hook.url, "prepare": '{"who": "$resources", "n": $duration}'})
-        asyncio.run(handler.prepare(occasion({}, event=replace(EVENT, resources=(odd,)))))
+        asyncio.run(handler.prepare(context({}, event=replace(EVENT, resources=(odd,)))))
     assert json.loads(hook.told[0][3]) == {"who": odd, "n": 600}
 
 
@@ -152,7 +152,7 @@ def test_it_tries_again_after_a_hang(monkeypatch):
 def test_it_gives_up_within_the_notice(status):
     """A server that stays away is a failure in time."""
     with answering(status) as hook, pytest.raises(Unavailable):
-        asyncio.run(load("it", "webhook", {"url": hook.url}).prepare(occasion({}, seconds=1.0)))
+        asyncio.run(load("it", "webhook", {"url": hook.url}).prepare(context({}, seconds=1.0)))
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 404])
@@ -180,7 +180,7 @@ def test_a_secret_address_is_never_told(tmp_path):
             prepare("webhook", {}, url_file=str(tmp_path / "url"))
         assert hook.told[0][1] == "/hook/T000/s3cret"
     with pytest.raises(Unavailable) as gone:
-        asyncio.run(load("it", "webhook", {"url_file": str(tmp_path / "url")}).prepare(occasion({}, seconds=0.1)))
+        asyncio.run(load("it", "webhook", {"url_file": str(tmp_path / "url")}).prepare(context({}, seconds=0.1)))
     with pytest.raises(Misconfigured) as wrong:
         load("it", "webhook", {"url": "ftp://chat/s3cret"})
     assert not any("s3cret" in f"{error.value.message}{error.value.hint}" for error in (caught, gone, wrong))
@@ -199,7 +199,7 @@ def test_https_wants_a_certificate_it_trusts(tmp_path, monkeypatch):
         url = f"https://localhost:{hook.server_port}/"
         prepare("webhook", {}, url=url, ca_file=f"{pem}.crt")
         with pytest.raises(Unavailable, match="a certificate that is not trusted"):
-            asyncio.run(load("it", "webhook", {"url": url}).prepare(occasion({}, seconds=30)))
+            asyncio.run(load("it", "webhook", {"url": url}).prepare(context({}, seconds=30)))
     assert len(hook.told) == 1
 
 
@@ -268,11 +268,11 @@ def test_a_proxy_that_is_named_is_used(tmp_path, monkeypatch):
         assert proxy.asked == [f"POST {plain.url} HTTP/1.1", f"CONNECT localhost:{port} HTTP/1.1"]
         with pytest.raises(Unavailable, match="a certificate that is not trusted"):
             handler = load("it", "webhook", {"url": chat.url, "proxy": proxy.url})
-            asyncio.run(handler.prepare(occasion({}, seconds=30)))
+            asyncio.run(handler.prepare(context({}, seconds=30)))
     with Proxy("407 Proxy Authentication Required") as closed, Receiver(200) as chat:
         handler = load("it", "webhook", {"url": chat.url.replace("http:", "https:"), "proxy": closed.url})
         with pytest.raises(Unavailable, match=r"the proxy .* answers 'HTTP/1.1 407"):
-            asyncio.run(handler.prepare(occasion({}, seconds=30)))
+            asyncio.run(handler.prepare(context({}, seconds=30)))
 
 
 @pytest.mark.parametrize(("written", "count"), [(False, 0), (True, 1)])
@@ -288,5 +288,5 @@ def test_who_was_not_told_of_the_beginning_is_not_told_of_the_end(written, count
 def test_a_cancel_ends_a_request_at_once():
     """A hung server holds nothing up."""
     with answering(0) as hook:
-        verb = load("it", "webhook", {"url": hook.url}).prepare(occasion({}))
+        verb = load("it", "webhook", {"url": hook.url}).prepare(context({}))
         asyncio.run(cancelled_when(verb, lambda: bool(hook.told)))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from duenotice.agent.handlers.kubernetes import CONDITION, TAINT
-from duenotice.agent.ledger import read_cases
+from duenotice.agent.ledger import read_events
 from tests.agent.machine import metadata_endpoint
-from tests.handlers.occasions import wait_until
+from tests.handlers.contexts import wait_until
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.objects import Cluster, kubelet
 from tests.kubernetes.rendering import agent_toml, chart_text, objects, the
@@ -89,7 +89,7 @@ def test_a_restart_of_the_vm_finds_its_node_empty(cluster: Cluster, token_file: 
             assert cluster.pods() == set()
             node.advance("20m")
             wait_until(lambda: cluster.condition(CONDITION).get("status") == "False", SECONDS)
-            wait_until(lambda: read_cases(state)[event_id].is_closed, SECONDS)
+            wait_until(lambda: read_events(state)[event_id].is_closed, SECONDS)
     assert cluster.spec() == before
     assert [each["reason"] for each in cluster.events()] == ["ScheduledEvent", "ScheduledEventOver"]
 

@@ -11,7 +11,7 @@ from duenotice.agent.handlers.base import HandlerFailed, TryAgain
 from duenotice.agent.handlers.kubernetes import CONDITION, TAINT
 from duenotice.agent.handlers.loading import load
 from duenotice.clock import wall
-from tests.handlers.occasions import NOTES, cancelled_when, occasion, prepare, prepare_killed, recover, wait_until
+from tests.handlers.contexts import NOTES, cancelled_when, context, prepare, prepare_killed, recover, wait_until
 from tests.kubernetes.objects import DAEMON_SET, MIRROR, Cluster, kubelet
 from tests.kubernetes.rendering import chart_text
 
@@ -83,7 +83,7 @@ def test_a_budget_that_never_allows_it_is_a_failure_in_time(cluster: Cluster, ke
     cluster.budget("db", allowed=0)
     handler = load("it", "kubernetes", keys)
     with pytest.raises(HandlerFailed, match=r"prod/db-a.*disruption budget"):
-        asyncio.run(handler.prepare(occasion({}, seconds=2.5)))
+        asyncio.run(handler.prepare(context({}, seconds=2.5)))
     assert (cluster.pods(), cluster.leaving()) == ({"db-a"}, set())
 
 
@@ -93,7 +93,7 @@ def test_two_budgets_for_one_pod_are_told(cluster: Cluster, keys: dict[str, Any]
     cluster.budget("odd", allowed=1)
     cluster.budget("second", allowed=1, selector={"second": "yes"})
     with pytest.raises(HandlerFailed, match=r"prod/odd.*more than one PodDisruptionBudget"):
-        asyncio.run(load("it", "kubernetes", keys).prepare(occasion({}, seconds=2.5)))
+        asyncio.run(load("it", "kubernetes", keys).prepare(context({}, seconds=2.5)))
 
 
 def test_people_can_read_what_happens(cluster: Cluster, keys: dict[str, Any]) -> None:
@@ -153,7 +153,7 @@ def test_recover_after_a_cancel_while_evicting(cluster: Cluster, keys: dict[str,
     notes, before = NOTES(), cluster.spec()
     cluster.run_pod("db-a", app="db")
     cluster.budget("db", allowed=0)
-    verb = load("it", "kubernetes", keys).prepare(occasion(notes))
+    verb = load("it", "kubernetes", keys).prepare(context(notes))
     asyncio.run(cancelled_when(verb, lambda: bool(cluster.events())))
     recover("kubernetes", notes, **keys)
     assert (cluster.spec(), cluster.pods()) == (before, {"db-a"})
@@ -167,7 +167,7 @@ def test_a_change_by_somebody_else_in_between_is_not_overwritten(cluster: Cluste
         notes[key] = value
         cluster.change({"taints": [OTHERS]})
 
-    told = occasion(notes)
+    told = context(notes)
     between = type(told)(told.event, told.vm, told.deadline, notes, changed)
     with pytest.raises(TryAgain, match="409"):
         asyncio.run(load("it", "kubernetes", keys).prepare(between))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.handlers.occasions import wait_until
+from tests.handlers.contexts import wait_until
 from tests.kubernetes.rendering import Object, base_text, chart_text, objects, the
 from tests.support.ports import free_port
 

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from tests.handlers.contexts import NOTES, prepare, recover
 from tests.handlers.kubernetes_api import TOKEN, pod
-from tests.handlers.occasions import NOTES, prepare, recover
 from tests.handlers.test_kubernetes import running
 from tests.kubernetes.control_plane import PROGRAMS
 from tests.kubernetes.rendering import Object, base_text, chart_text, objects

@@ -21,7 +21,7 @@ from duenotice.engine.shared_time import SharedClock
 from duenotice.engine.standing import may_answer, step
 from duenotice.errors import Conflict, DuenoticeError
 from duenotice.store.memory import MemoryMembers
-from duenotice.testkit.journal_examples import NOON
+from duenotice.testkit.journal_contract import NOON
 
 REVEALING = 500
 """Microseconds until VMs see what is to be shown: other work may have to be done first."""

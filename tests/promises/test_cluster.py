@@ -14,7 +14,7 @@ from duenotice.clock import MICROS
 from duenotice.engine import membership as m
 from duenotice.engine.members import Deposed
 from duenotice.engine.membership import NodePhase
-from duenotice.testkit.journal_examples import record
+from duenotice.testkit.journal_contract import record
 from tests.promises.cluster_world import SCOPES, Node, World
 from tests.promises.test_machine import EXAMPLES
 

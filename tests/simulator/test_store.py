@@ -3,7 +3,7 @@
 import pytest
 
 from duenotice.engine.members import Members
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import records
 from simulator.store import SharedStore
 
 

@@ -20,7 +20,7 @@ Output = Path | Connection
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
-        "duenotice.agent.agent",
+        "duenotice.agent.runtime",
         "duenotice.bootstrap.node",
         "duenotice.store.postgres",
         "http.client",

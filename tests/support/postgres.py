@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.handlers.contexts import wait_until
 from tests.handlers.databases import (
     BINARIES,
     answers,
@@ -26,7 +27,6 @@ from tests.handlers.databases import (
     psql,
     require_postgresql,
 )
-from tests.handlers.occasions import wait_until
 
 _NUMBERS = count(1)
 _CREATE: Final = "CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' STRATEGY file_copy"

@@ -94,7 +94,7 @@ class NodeEmulator(Emulator):
         self._store = store
 
     def _made(self) -> Service:
-        return Service(self._settings, self.overheard, options=self._options, store=self._store)
+        return Service(self._settings, self.request_log, options=self._options, store=self._store)
 
     def tell_of_polls(self) -> None:
         """Tell the others of all polls here. A beat that came just before may have told of some, and is on its way."""

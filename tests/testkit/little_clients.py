@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from duenotice.testkit.judging import Plan, run, run_by_proxy
-from duenotice.testkit.trials import TRIALS, Trial, chosen
+from duenotice.testkit.suite import TRIALS, Trial, chosen
 from duenotice.testkit.verdicts.evidence import Evidence, Tempo
 from duenotice.testkit.verdicts.rules import RULES
 from duenotice.testkit.verdicts.verdict import Verdict
@@ -60,7 +60,7 @@ def trials_about(how: str) -> Sequence[Trial]:
 def judged(
     folder: Path, how: str, trials: Sequence[Trial], on_evidence: Callable[[Evidence], object] = lambda _: None
 ) -> Verdict:
-    """The verdict on a little client, in real time; in `folder` it and the guide write to each other."""
+    """The verdict on a little client, in real time; in `folder` it and the runner write to each other."""
     folder.mkdir()
     ready, done = folder / "ready", folder / "done"
     ready.touch()

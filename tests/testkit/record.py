@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from duenotice.testkit.trials import TRIALS
+from duenotice.testkit.suite import TRIALS
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.verdict import PASSED, judge
 from tests.testkit.little_clients import DIE, FROM_LIFE, RIGHT, WRONG, judged, trials_about

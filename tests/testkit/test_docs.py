@@ -10,9 +10,9 @@ import pytest
 
 from duenotice.metadata_api.faults import FAULTS
 from duenotice.testing import ScheduledEvents
+from duenotice.testkit.fixture import DEFAULT_VM
 from duenotice.testkit.judging import Plan, vm_of
-from duenotice.testkit.kit import DEFAULT_VM
-from duenotice.testkit.trials import TRIALS
+from duenotice.testkit.suite import TRIALS
 from duenotice.testkit.verdicts.rules import RULES
 from duenotice.wire.fleet_file import read_fleet
 from tests.testkit.test_plugin import PLUGIN

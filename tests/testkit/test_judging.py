@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from duenotice.testkit.trials import TRIALS
+from duenotice.testkit.suite import TRIALS
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.verdict import NOT_TRIED, Verdict, judge
 from tests.testkit.little_clients import DIE, IN_EVERY_RULE, RIGHT, WRONG, judged, trials_about

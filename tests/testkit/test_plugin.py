@@ -282,7 +282,7 @@ def test_it_starts_in_less_than_100_ms_and_a_test_takes_less_than_60_ms(suite: p
 
         @pytest.fixture(scope="module")
         def warm():
-            import duenotice.testkit.emulator, duenotice.testkit.kit
+            import duenotice.testkit.emulator, duenotice.testkit.fixture
 
         @pytest.fixture
         def begun(warm):

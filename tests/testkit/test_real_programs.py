@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from duenotice.testkit.judging import Plan, run
-from duenotice.testkit.trials import Trial, chosen
+from duenotice.testkit.suite import Trial, chosen
 from duenotice.testkit.verdicts.evidence import Tempo
 from duenotice.testkit.verdicts.rules import RULES
 from duenotice.testkit.verdicts.verdict import FAILED, PASSED, WARNED, Finding, Verdict

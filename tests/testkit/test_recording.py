@@ -14,11 +14,19 @@ from pathlib import Path
 import pytest
 
 from duenotice.errors import Malformed, Misconfigured
-from duenotice.testkit.differing import differences
 from duenotice.testkit.emulator import Emulator
-from duenotice.testkit.kit import ScheduledEvents
-from duenotice.testkit.recording import Frame, RecordedAnswer, ask, frame_at, frame_to_json, read_recording, record
-from duenotice.testkit.replaying import Replay
+from duenotice.testkit.fixture import ScheduledEvents
+from duenotice.testkit.recording import (
+    Frame,
+    RecordedAnswer,
+    Replay,
+    ask,
+    differences,
+    frame_at,
+    frame_to_json,
+    read_recording,
+    record,
+)
 from tests.support.cli import duenotice
 
 NEWEST = "2020-07-01"

@@ -23,7 +23,7 @@ PARAMETERS = [pytest.param(rule, row, id=f"{rule}: {row.sentence}") for rule, ro
 @pytest.mark.parametrize(("rule", "row"), PARAMETERS)
 def test_a_rule_says_this_of_these_lines(rule: str, row: Row) -> None:
     """On each side of a boundary, a millisecond from it where it is a time."""
-    assert BY_ID[rule].judge(evidence(*row.lines, **row.head)) == row.said
+    assert BY_ID[rule].check(evidence(*row.lines, **row.head)) == row.said
 
 
 def test_every_rule_has_rows_that_break_it_and_rows_that_keep_it() -> None:

@@ -229,15 +229,15 @@ def test_an_ordinary_user_can_make_the_sandbox() -> None:
     setpriv, python = require_program("setpriv", "util-linux"), "/usr/bin/python3"
     code = "import socket; socket.create_connection(('169.254.169.254', 80), 5); print(socket.gethostname())"
     source = Path(__file__).parents[2] / "src"
-    inside = [python, "-m", "duenotice.testkit.inside"]
+    child = [python, "-m", "duenotice.testkit.sandbox_child"]
     ours, theirs = socket.socketpair()
     copied = Path("/tmp") / f"duenotice-unprivileged-{os.getpid()}"
     shutil.copytree(source / "duenotice" / "testkit", copied / "duenotice" / "testkit")
     (copied / "duenotice" / "__init__.py").write_text("")
     try:
-        command = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", *inside]
+        command = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", *child]
         process = subprocess.Popen(
-            [*command, str(theirs.fileno()), "node-7", "", python, "-c", code],
+            [*command, str(theirs.fileno()), "network", "node-7", "", python, "-c", code],
             pass_fds=[theirs.fileno()],
             env={"PYTHONPATH": str(copied), "PATH": os.environ["PATH"]},
             stdout=subprocess.PIPE,

@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 
 from duenotice.domain.event import EventType, Source
-from duenotice.testkit.guide import KINDS
-from duenotice.testkit.verdicts.approving import is_led_by_another, is_of_others
+from duenotice.testkit.runner import KINDS
+from duenotice.testkit.verdicts.checks import is_led_by_another, is_of_others
 from duenotice.testkit.verdicts.evidence import Kind
 from duenotice.testkit.verdicts.verdict import judge
 from tests.testkit.little_clients import RIGHT, WRONG

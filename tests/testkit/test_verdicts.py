@@ -7,7 +7,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from duenotice.testkit.overheard import Exchange
+from duenotice.testkit.request_log import Exchange
 from duenotice.testkit.verdicts.evidence import Evidence
 from duenotice.testkit.verdicts.report import github, json_text, junit, markdown
 from duenotice.testkit.verdicts.rules import BY_ID, RULES

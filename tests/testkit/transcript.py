@@ -1,7 +1,7 @@
 """What a client did as JSON lines, in the order of time: all that a rule looks at, and no more.
 
 The first line is about the whole. Every other line is a request with its answer, something that happened to an event,
-or a note of the guide. Times are seconds since the beginning. What is usual is left out of a request: it has the
+or a note of the runner. Times are seconds since the beginning. What is usual is left out of a request: it has the
 header, asks for the api-version of the first line, and is answered at once with 200.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 from duenotice.domain import records as t
 from duenotice.domain.event import Cause, Event, EventType, Source
 from duenotice.testkit.emulator import Happened
-from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.verdicts.evidence import Duty, Ending, Evidence, FaultWindow, GuideNotes, Tempo
+from duenotice.testkit.request_log import Exchange
+from duenotice.testkit.verdicts.evidence import Duty, Ending, Evidence, FaultWindow, RunnerNotes, Tempo
 from duenotice.wire.seen_documents import load_json
 
 Line = dict[str, Any]
@@ -55,7 +55,7 @@ def encode(evidence: Evidence) -> list[Line]:
 def decode(lines: Iterable[Line]) -> Evidence:
     """What a transcript says."""
     head, *rest = lines
-    notes = GuideNotes(
+    notes = RunnerNotes(
         ended=head.get("tour_ended", ""),
         tries=frozenset(head.get("tries", "").split()),
         has_peers_file=head.get("has_peers_file", False),
@@ -172,7 +172,7 @@ def _notes(evidence: Evidence) -> Iterator[Line]:
     yield from ({"at": at, "peers_ready_for": event_id} for event_id, at in notes.ready.items())
 
 
-def _take_note(notes: GuideNotes, line: Line) -> None:
+def _take_note(notes: RunnerNotes, line: Line) -> None:
     match line:
         case {"at": at, "fault": fault, "for": seconds}:
             notes.windows.append(FaultWindow(fault, at, at + seconds))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from duenotice.agent import metrics as agent
+from duenotice.agent import status as agent
 from duenotice.operator_api import metric_table
 from duenotice.operator_api.metric_table import MetricRow
 from tools.metrics import COMMAND, DOCUMENT, document

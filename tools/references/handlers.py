@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from duenotice.agent.handlers import KINDS
-from duenotice.agent.handlers.loading import handler_class
-from duenotice.agent.handlers.options import SpanSeconds
+from duenotice.agent.handlers.base import SpanSeconds
+from duenotice.agent.handlers.loading import KINDS, handler_class
 from tools.references.words import cell, code, head, table
 
 INTRO = """

@@ -1,17 +1,21 @@
-"""`agent check`: what is wrong with a configuration on this machine, and what it would do for each type of event."""
+"""`agent check`: what is wrong with a configuration on this machine, and what it would do for each type of event.
+
+With `--online` the service is asked for this VM's name, and whether its clock agrees with ours. It is asked for the
+instance only: a poll would turn Scheduled Events on for the whole set (F01).
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
-from duenotice.agent.cases import Cases, unfinished
 from duenotice.agent.config import Config
-from duenotice.agent.gate import Gate
 from duenotice.agent.handlers.loading import problems
-from duenotice.agent.plan import RESERVE
-from duenotice.agent.rules import HandlerRule
+from duenotice.agent.handlers.trust import distrust
+from duenotice.agent.planner import RESERVE, HandlerRule
+from duenotice.agent.state import Events, unfinished
 from duenotice.toml import near_miss
 from duenotice.wire.seen_documents import ADVICE
+from duenotice.wire.spans import span
 
 SHORTEST_NOTICE = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 """Seconds that each type of event gives at least (D01)."""
@@ -19,14 +23,17 @@ TYPES = (*SHORTEST_NOTICE, ADVICE)
 SOURCES = ("Platform", "User")
 
 
-def findings(config: Config, cases: Cases) -> list[str]:
+def findings(config: Config, events: Events) -> list[str]:
     """What would fail when an event comes or goes: rules that never match, or that take longer than the notice, hooks
     that others may change, and missing handlers that have something to put back."""
     found = never_matches(config) + cut_short(config)
     found += [f"handlers.{name}: {problem}" for name, each in config.handlers.items() for problem in problems(each)]
-    gates = ((f"handlers.{name}.healthy", Gate(spec.healthy)) for name, spec in config.specs.items())
-    found += [f"{name}: {problem}" for name, gate in gates for problem in problems(gate)]
-    lost = sorted(unfinished(cases) - config.handlers.keys())
+    found += [
+        f"handlers.{name}.healthy: {problem}"
+        for name, spec in config.specs.items()
+        if isinstance(spec.healthy, tuple) and spec.healthy and (problem := distrust(spec.healthy))
+    ]
+    lost = sorted(unfinished(events) - config.handlers.keys())
     return found + [f"handlers.{name}: missing, but it has something to put back" for name in lost]
 
 
@@ -141,3 +148,47 @@ def _does(config: Config, rule: HandlerRule, event_type: str) -> str:
         return " → ".join([*names, "never approve: it is advice"])
     anyhow = ", even after a failure" if rule.approve_after_failure and config.approval.policy != "never" else ""
     return " → ".join([*names, after + anyhow])
+
+
+class Online(NamedTuple):
+    """What the service said; `ahead` is by how many seconds its clock is ahead of ours, if it told the time."""
+
+    name: str
+    ahead: float | None
+
+
+def ask_service(config: Config) -> Online:
+    """Ask once, as the agent would; raises a `MetadataError` when there is no answer."""
+    from duenotice.client import (
+        MetadataClient,  # only this command needs it, and not the agent, which imports this file
+    )
+
+    source = config.metadata.source_address or None
+    with MetadataClient(config.metadata.endpoint or None, source_address=source) as client:
+        name = client.instance_name()
+        return Online(name, client.service_ahead)
+
+
+def online_findings(config: Config, online: Online) -> list[str]:
+    """What would keep the agent from doing its work in time."""
+    found = []
+    if config.metadata.name not in ("", online.name):
+        found.append(
+            f"metadata.name: it is {config.metadata.name!r} here, but the service calls this VM {online.name!r}, "
+            "so the agent would ignore all events"
+        )
+    if online.ahead is not None and abs(online.ahead) > RESERVE:
+        how = "behind" if online.ahead > 0 else "ahead of"
+        found.append(
+            f"clock: this machine is {span(online.ahead)} {how} the service, so the notice left would be wrong. "
+            "Use NTP to keep it correct"
+        )
+    return found
+
+
+def online_summary(online: Online) -> str:
+    """What was learned, in one line."""
+    clock = (
+        "it does not say what time it is" if online.ahead is None else f"our clocks differ by {abs(online.ahead):.0f} s"
+    )
+    return f"The metadata service calls this VM {online.name!r}; {clock}."

@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import fields
 
-from duenotice.agent.config_tables import ApprovalTable, Metadata, Peers, RuleTable, Top, known_keys
 from duenotice.agent.handlers.base import Handler
 from duenotice.agent.handlers.loading import load
 from duenotice.agent.handlers.trust import Distrusted, read_trusted
-from duenotice.agent.plan import ApprovalPolicy
-from duenotice.agent.rules import HandlerRule, HandlerSpec
+from duenotice.agent.planner import ApprovalPolicy, HandlerRule, HandlerSpec
 from duenotice.client.endpoint import chosen_endpoint
 from duenotice.errors import DuenoticeError, Misconfigured, reason
 from duenotice.http.fetch import parse_url
@@ -21,6 +21,83 @@ from duenotice.settings import parse_listen
 from duenotice.toml import Misfit, Misplaced, TomlFile, misfit, near_miss, shown
 from duenotice.toml import Path as Keys
 from duenotice.wire.spans import parse_duration
+
+
+class Metadata(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where documents come from, and who we are."""
+
+    endpoint: str = ""
+    name: str = ""
+    source_address: str = ""
+
+
+class Peers(Struct, frozen=True, forbid_unknown_fields=True):
+    """How agents ask each other."""
+
+    key_file: str
+    second_key_file: str = ""
+    listen: str = "0.0.0.0:9707"
+    address: str = ""
+    addresses: dict[str, str] = {}
+
+
+class GuardTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many of a group must stay in service."""
+
+    group: tuple[str, ...]
+    keep: int
+
+
+class ApprovalTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """When to approve."""
+
+    policy: Literal["never", "own", "all-ready"] = "never"
+    peers: Peers | None = None
+    guard: GuardTable | None = None
+
+
+class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """One rule as it is written."""
+
+    handlers: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    shorter_than: str = ""
+    longer_than: str = ""
+    within: str = ""
+    approve_after_failure: bool = False
+
+
+class StatusTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The agent's own port; if it is empty, no port is opened."""
+
+    listen: str = ""
+
+
+class Top(Struct, frozen=True, forbid_unknown_fields=True):
+    """The file; the keys of `[handlers.NAME]` depend on its kind."""
+
+    metadata: Metadata = Metadata()
+    approval: ApprovalTable = ApprovalTable()
+    status: StatusTable = StatusTable()
+    rules: tuple[RuleTable, ...] = ()
+    handlers: dict[str, dict[str, Any]] = {}
+
+
+def known_keys(keys: tuple[str | int, ...]) -> list[str]:
+    """The keys that the table at `keys` may have."""
+    kind: Any = Top
+    for key in keys:
+        if isinstance(key, str):
+            shape = next(field.type for field in fields(kind) if field.name == key)
+            kind = next((part for part in (shape, *getattr(shape, "__args__", ())) if _is_table(part)), kind)
+    return [field.name for field in fields(kind)]
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
 
 _HANDLER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _SPANS = ("shorter_than", "longer_than", "within")

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from duenotice.agent.cases import Case, Cases, LedgerRecord
 from duenotice.agent.ledger import NAME as LEDGER
-from duenotice.agent.ledger import read_cases, read_ledger
-from duenotice.agent.plan import PlanView, is_ready
+from duenotice.agent.ledger import read_events, read_ledger
+from duenotice.agent.planner import World, is_ready
+from duenotice.agent.state import Events, LedgerRecord, TrackedEvent
 from duenotice.clock import LAST_MOMENT, later, monotonic
 from duenotice.errors import Malformed, Unavailable, reason
 from duenotice.system import read_whole
@@ -86,7 +86,7 @@ def decode(data: bytes) -> Drill:
     return drill
 
 
-def current(directory: Path, cases: Cases) -> Drill | None:
+def current(directory: Path, events: Events) -> Drill | None:
     """The drill that was asked for; one that is over is removed. Whatever the file holds, it is a drill or an error."""
     file = directory / NAME
     try:
@@ -96,7 +96,7 @@ def current(directory: Path, cases: Cases) -> Drill | None:
     except (OSError, Malformed) as error:
         hint = "Remove it: duenotice agent drill --cancel."
         raise Malformed(f"{file} cannot be used: {reason(error)}", hint=hint) from None
-    if drill.event_id in cases and cases[drill.event_id].is_closed:
+    if drill.event_id in events and events[drill.event_id].is_closed:
         with suppress(OSError):  # a disk that is read-only now: it is over all the same
             file.unlink(missing_ok=True)
         return None
@@ -114,21 +114,21 @@ def _check(drill: Drill) -> None:
         raise ValueError("it lasts for an odd time")
 
 
-def drilled(drill: Drill | None, cases: Cases, view: PlanView) -> list[SeenEvent]:
+def drilled(drill: Drill | None, events: Events, world: World) -> list[SeenEvent]:
     """The events of the drill as they are now; none when it is over."""
-    case = cases.get(drill.event_id) if drill else None
-    if drill is None or (case is not None and case.returning):
+    event = events.get(drill.event_id) if drill else None
+    if drill is None or (event is not None and event.recovering):
         return []
-    start = min(drill.not_before, _prepared_at(case, view) or drill.not_before)
-    if view.now >= later(start, timedelta(seconds=drill.lasts)):
+    start = min(drill.not_before, _prepared_at(event, world) or drill.not_before)
+    if world.now >= later(start, timedelta(seconds=drill.lasts)):
         return []
-    return [drill.event(view.now >= start, view.me)]
+    return [drill.event(world.now >= start, world.me)]
 
 
-def _prepared_at(case: Case | None, view: PlanView) -> datetime | None:
-    if case is None or not is_ready(case, view):
+def _prepared_at(event: TrackedEvent | None, world: World) -> datetime | None:
+    if event is None or not is_ready(event, world):
         return None
-    return max((work.at for work in case.works.values()), default=case.first_seen)
+    return max((run.at for run in event.runs.values()), default=event.first_seen)
 
 
 class DrillLine(NamedTuple):
@@ -144,11 +144,11 @@ def follow(directory: Path, event_id: str, seconds: float) -> Iterator[DrillLine
     deadline = monotonic() + seconds + PATIENCE
     while monotonic() < deadline:
         records = [each for each in read_ledger(directory / LEDGER).records if each.event_id == event_id]
-        yield from (_line(record) for record in records[told:] if record.what != "note")
+        yield from (_line(record) for record in records[told:] if record.kind != "note")
         told = max(told, len(records))
-        case = read_cases(directory).get(event_id)
-        if case is not None and case.is_closed:
-            yield DrillLine("no handler was used" if not case.works else "everything is put back")
+        event = read_events(directory).get(event_id)
+        if event is not None and event.is_closed:
+            yield DrillLine("no handler was used" if not event.runs else "everything is put back")
             return
         time.sleep(LOOK_SECONDS)
     yield DrillLine("the drill did not end in time", good=False)
@@ -156,5 +156,5 @@ def follow(directory: Path, event_id: str, seconds: float) -> Iterator[DrillLine
 
 def _line(record: LedgerRecord) -> DrillLine:
     printed = record.output.splitlines()[-1:]
-    parts = (record.what, record.handler, record.seen.status if record.seen else "", record.reason, *printed)
-    return DrillLine(" ".join(filter(None, parts)), record.what not in ("failed", "stuck"))
+    parts = (record.kind, record.handler, record.seen.status if record.seen else "", record.reason, *printed)
+    return DrillLine(" ".join(filter(None, parts)), record.kind not in ("failed", "stuck"))

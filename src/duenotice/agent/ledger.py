@@ -3,7 +3,9 @@
 kill -9 or power loss can only tear the last line. Nothing was done about it yet, so it is cut off. All other damage
 stops the agent, because with a hole in its ledger it could approve early (S12), or leave a machine drained (S15). So a
 line that ends as it should and is damaged was not torn, and the first line, which is written before the file has its
-name, never is. The disk is used in a thread: it may take long, and the agent listens meanwhile. Decides nothing.
+name, never is. The disk is used in a thread: it may take long, and the agent listens meanwhile.
+
+`Recorder` is what others append to: into the ledger first, then to the log and the counters, so that all agree.
 """
 
 import asyncio
@@ -11,16 +13,20 @@ import fcntl
 import os
 import time
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from duenotice.agent.cases import Cases, LedgerRecord, apply, forget_old, snapshot
-from duenotice.errors import Conflict, Damaged, Misconfigured
+from duenotice.agent.log import complain, log
+from duenotice.agent.state import Events, LedgerRecord, apply, forget_old, snapshot
+from duenotice.clock import wall
+from duenotice.errors import Conflict, Damaged, DuenoticeError, Misconfigured
 from duenotice.system import make_directory, read_whole, sync_directory
 
 NAME = "agent.ledger"
@@ -44,11 +50,11 @@ class LedgerRead(NamedTuple):
 
 
 class Ledger:
-    """One agent's open ledger: `append` is durable when it returns, `cases` is the result of all records."""
+    """One agent's open ledger: `append` is durable when it returns, `events` is the result of all records."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.cases: Cases = {}
+        self.events: Events = {}
         self.times_lost = 0
         """How often the file was gone or not ours any more, and was written again from memory."""
         self.shortage = ""
@@ -81,20 +87,20 @@ class Ledger:
         os.fsync(self._file)
         sync_directory(self.directory)
         for record in records:
-            apply(self.cases, record)
-        forget_old(self.cases)
+            apply(self.events, record)
+        forget_old(self.events)
         self._compact_above = max(COMPACT_ABOVE, 2 * self._size)
 
     async def append(self, *records: LedgerRecord) -> None:
-        """Write and sync records; only then do they count. `cases` change here only, and not while the thread is busy.
+        """Write and sync records; only then do they count. `events` change here only, and not while the thread is busy.
 
         One by one: of two lines that are synced together, a power cut may leave the second and damage the first.
         """
         async with self._one_at_a_time:
             for record in records:
                 await _in_thread(partial(self._append, encode(record)))
-                apply(self.cases, record)
-            forget_old(self.cases)
+                apply(self.events, record)
+            forget_old(self.events)
             if self._size > self._compact_above:
                 await _in_thread(self._compact)
 
@@ -139,7 +145,7 @@ class Ledger:
         self._is_torn = False
         there = path.stat() if path.exists() else None
         if there is None or (there.st_dev, there.st_ino, there.st_size) != (mine.st_dev, mine.st_ino, self._size):
-            self._replace(encode(snapshot(self.cases)))
+            self._replace(encode(snapshot(self.events)))
             self.times_lost += 1
         if self._is_moved:
             sync_directory(self.directory)
@@ -164,7 +170,7 @@ class Ledger:
         try:
             self._make_good()
             if rewrite:  # nothing else shows whether the disk takes what is written
-                self._replace(encode(snapshot(self.cases)))
+                self._replace(encode(snapshot(self.events)))
                 self._make_good()
         except OSError as error:
             raise self._unusable(error) from error
@@ -184,7 +190,7 @@ class Ledger:
     def _compact(self) -> None:
         """Replace all records by one line with their result."""
         try:
-            self._replace(encode(snapshot(self.cases)))
+            self._replace(encode(snapshot(self.events)))
         except OSError:  # no room: the records are safe in the old file, which stays in use
             self._compact_above = 2 * self._size
             return
@@ -268,12 +274,12 @@ def _lost_a_block(data: bytes, start: int) -> bool:
     return any(len(part) > 1 and not part.strip(b"\0") for part in parts)
 
 
-def read_cases(directory: Path) -> Cases:
-    """The cases in the ledger of a directory; does not lock it."""
-    cases: Cases = {}
+def read_events(directory: Path) -> Events:
+    """The events in the ledger of a directory; does not lock it."""
+    events: Events = {}
     for record in read_ledger(directory / NAME).records:
-        apply(cases, record)
-    return cases
+        apply(events, record)
+    return events
 
 
 def is_taken(directory: Path) -> bool:
@@ -339,3 +345,107 @@ def _take_lock(directory: Path) -> int:
             time.sleep(0.05)
     os.close(file)
     raise Conflict(f"Another agent runs on {directory}.", hint="Stop it, or give this one a --state-dir of its own.")
+
+
+_LEVELS = {**dict.fromkeys(("failed", "stuck", "undone", "unprepared"), "error"), "skipped": "warning"}
+OUTCOMES = ("prepared", "failed", "undone", "skipped", "recovered", "stuck")
+"""What is counted for each handler."""
+COUNTED = (*OUTCOMES, "approved", "unprepared")
+
+
+class MemoryLedger:
+    """A ledger for a dry run: it keeps records in memory and writes nothing."""
+
+    times_lost = 0
+    shortage = ""
+
+    def __init__(self, events: Events) -> None:
+        self.events = events
+
+    async def append(self, *records: LedgerRecord) -> None:
+        for record in records:
+            apply(self.events, record)
+        forget_old(self.events)
+
+    async def look_after(self, rewrite: bool) -> None:
+        """Nothing is on a disk."""
+
+
+class Counters:
+    """Counts records as they are written; labels are the handlers of the configuration, so there are few (S24)."""
+
+    def __init__(self) -> None:
+        self.records: Counter[tuple[str, str]] = Counter()
+        self.poll_errors = 0
+        self.documents = 0
+
+    def count(self, record: LedgerRecord) -> None:
+        if record.kind in COUNTED and not record.drill:
+            self.records[record.kind, record.handler] += 1
+
+
+class Recorder:
+    """Every record of the agent passes here once."""
+
+    def __init__(self, ledger: Ledger | MemoryLedger) -> None:
+        self._ledger = ledger
+        self.counters = Counters()
+        self.times_lost = 0
+        self.lost_at: datetime | None = None
+        self.failure = ""
+        """Why the ledger cannot be written now; empty when it can."""
+
+    @property
+    def events(self) -> Events:
+        return self._ledger.events
+
+    @property
+    def shortage(self) -> str:
+        """Why nothing more could be recorded soon: said before an event comes, when there is time to do something."""
+        return self._ledger.shortage
+
+    async def append(self, *records: LedgerRecord) -> None:
+        """Durable when it returns. Who is cancelled meanwhile waits no longer; the records are written all the same."""
+        if records:
+            writing = asyncio.ensure_future(self._append(records))
+            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.shield(writing)
+
+    async def look_after(self) -> None:
+        """See that the ledger is still there; if it could not be written, try to."""
+        await self._watched(self._ledger.look_after(rewrite=bool(self.failure)))
+
+    def _say_if_lost(self) -> None:
+        if self._ledger.times_lost > self.times_lost:
+            self.times_lost, self.lost_at = self._ledger.times_lost, wall()
+            hint = "Nothing is lost. Find out who moves, removes or changes files in the state directory."
+            log("ledger-lost", "error", error="The ledger was gone or changed; it was written again.", hint=hint)
+
+    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something with the ledger, and note whether that is possible now (S32)."""
+        try:
+            await work
+        except DuenoticeError as error:
+            complain("ledger-failed", error)
+            self.failure = f"{error.message} {error.hint}".strip()
+            raise
+        if self.failure:
+            self.failure = ""
+            log("ledger-works", note="The ledger can be written again.")
+        self._say_if_lost()
+
+    async def _append(self, records: tuple[LedgerRecord, ...]) -> None:
+        await self._watched(self._ledger.append(*records))
+        for record in records:
+            self.counters.count(record)
+            if record.kind != "note":  # a handler's notes may hold what a log must not show
+                log(record.kind, _LEVELS.get(record.kind, "info"), **_fields(record))
+
+
+def _fields(record: LedgerRecord) -> dict[str, Any]:
+    fields: dict[str, Any] = {"event_id": record.event_id, "handler": record.handler, "reason": record.reason}
+    fields["output"] = record.output
+    if event := record.seen:
+        fields |= {"type": event.type, "status": event.status, "resources": event.resources}
+        fields |= {"not_before": event.not_before.isoformat() if event.not_before else ""}
+    return {key: value for key, value in (fields | {"drill": record.drill}).items() if value}

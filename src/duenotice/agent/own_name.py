@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from duenotice.agent.logs import complain, describe, log
+from duenotice.agent.log import complain, describe, log
 from duenotice.agent.problems import Problem
 from duenotice.backoff import Backoff
 from duenotice.client import AsyncMetadataClient
@@ -60,7 +60,7 @@ class OwnName:
             what = "This VM's name is not known, so it is not known which events hit it"
         return Problem("name", f"{what}. {self._failure}", hint)
 
-    async def follow(self, client: AsyncMetadataClient, news: Callable[[], None]) -> None:
+    async def follow(self, client: AsyncMetadataClient, changed: Callable[[], None]) -> None:
         """Ask until the service has told it, and now and then again."""
         failures = 0
         while True:
@@ -75,7 +75,7 @@ class OwnName:
                 least = error.retry_after if isinstance(error, MetadataError) else None
                 pause = max((AGAIN if self.me else UNKNOWN).after(failures), least or 0.0)
                 failures += 1
-            news()
+            changed()
             await asyncio.sleep(pause)
 
     async def _take(self, name: str) -> None:

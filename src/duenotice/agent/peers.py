@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
-from duenotice.agent.config_tables import Peers
-from duenotice.agent.http import Request
-from duenotice.agent.logs import describe, log
-from duenotice.agent.plan import AskPeers, PeerNews
+from duenotice.agent.config import Peers
+from duenotice.agent.http_server import Request
+from duenotice.agent.log import describe, log
+from duenotice.agent.planner import AskPeers, PeerAnswers
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured
 from duenotice.http.fetch import HttpAnswer, fetch
 
@@ -62,34 +62,34 @@ def answer_peer(request: Request, keys: Sequence[bytes], me: str, tell: Tell) ->
     return HttpAnswer(200, body.encode(), {"content-type": "application/json", "duenotice-signature": signature})
 
 
-class Asking:
+class PeerClient:
     """Asks peers; `peers` says where they are. The first key signs."""
 
     def __init__(self, peers: Peers, keys: Sequence[bytes]) -> None:
         self._peers, self._keys = peers, keys
 
-    async def ask(self, step: AskPeers, content: str) -> PeerNews:
+    async def ask(self, step: AskPeers, revision: str) -> PeerAnswers:
         """Ask all peers at the same time, within a limit; one without a good answer is in neither set."""
         limit = asyncio.Semaphore(AT_ONCE)
         names = sorted({*step.ready, *step.in_service})
 
         async def one(vm: str) -> PeerState:
             async with limit:
-                return await self._state(vm, step.event_id, content)
+                return await self._state(vm, step.event_id, revision)
 
         states = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
-        return PeerNews(content, _those(step.ready, states, 0), _those(step.in_service, states, 1))
+        return PeerAnswers(revision, _those(step.ready, states, 0), _those(step.in_service, states, 1))
 
-    async def _state(self, vm: str, event_id: str, content: str) -> PeerState:
+    async def _state(self, vm: str, event_id: str, revision: str) -> PeerState:
         try:
-            return await self._ask(vm, event_id, content)
+            return await self._ask(vm, event_id, revision)
         except DuenoticeError as error:
             log("peer-silent", "warning", vm=vm, event_id=event_id, error=describe(error))
             return PeerState(False, False)
 
-    async def _ask(self, vm: str, event_id: str, content: str) -> PeerState:
+    async def _ask(self, vm: str, event_id: str, revision: str) -> PeerState:
         nonce = secrets.token_hex(16)
-        target = f"{PATH}?event={quote(event_id, safe='')}&content={quote(content, safe='')}"
+        target = f"{PATH}?event={quote(event_id, safe='')}&content={quote(revision, safe='')}"
         signature = sign(self._keys[0], "ask", vm, target, nonce)
         headers = {"duenotice-nonce": nonce, "duenotice-signature": signature}
         answer = await fetch(self._address(vm) + target, headers=headers, timeout=SECONDS, longest=LARGEST_ANSWER)

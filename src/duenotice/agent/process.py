@@ -5,15 +5,14 @@ import signal
 from pathlib import Path
 
 from duenotice import __version__
-from duenotice.agent.agent import Agent
 from duenotice.agent.check import never_matches
 from duenotice.agent.config import Config, load_config
 from duenotice.agent.handlers.loading import problems
 from duenotice.agent.handlers.runs import AT_START, RUNS
 from duenotice.agent.handlers.trust import require_trusted_files
-from duenotice.agent.ledger import Ledger, read_cases
-from duenotice.agent.logs import complain, log
-from duenotice.agent.recorder import Pretended, Recorder
+from duenotice.agent.ledger import Ledger, MemoryLedger, Recorder, read_events
+from duenotice.agent.log import complain, log
+from duenotice.agent.runtime import Agent
 from duenotice.client import AsyncMetadataClient
 from duenotice.errors import DuenoticeError, Refused
 from duenotice.system import sd_notify, watchdog_seconds
@@ -27,7 +26,7 @@ async def run(file: Path, state_dir: Path, dry_run: bool = False) -> None:
     config = load_config(file)
     _warn(config)
     require_trusted_files(state_dir)
-    ledger = Pretended(read_cases(state_dir)) if dry_run else Ledger(state_dir)
+    ledger = MemoryLedger(read_events(state_dir)) if dry_run else Ledger(state_dir)
     source = config.metadata.source_address or None
     try:
         endpoint, advice = config.metadata.endpoint or None, wants_advice(config)

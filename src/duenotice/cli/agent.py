@@ -101,9 +101,9 @@ def run(config: str, state_dir: str, dry_run: bool, log_format: str) -> None:
     """
     import asyncio
 
-    from duenotice.agent import logs, process
+    from duenotice.agent import log, process
 
-    logs.configure(log_format)
+    log.configure(log_format)
     asyncio.run(process.run(Path(config), Path(state_dir), dry_run))
 
 
@@ -120,24 +120,24 @@ def check(config: str, state_dir: str, online: bool, unit: bool, rehearse: str |
     With --unit systemd runs what each handler does before an event and after it, as in a drill, and it
     is said which call the unit refuses.
     """
-    from duenotice.agent import rehearsal
+    from duenotice.agent import check_unit
     from duenotice.agent.check import findings, idle, outlook
     from duenotice.agent.config import load_config
-    from duenotice.agent.ledger import read_cases
+    from duenotice.agent.ledger import read_events
     from duenotice.errors import Misconfigured
 
     read = load_config(Path(config))
     if rehearse:
-        rehearsal.main(read, rehearse)
+        check_unit.main(read, rehearse)
         return
     WRITERS[output](outlook(read), OUTLOOK, _now)
-    found = findings(read, read_cases(Path(state_dir)) if _may_read(state_dir) else {})
+    found = findings(read, read_events(Path(state_dir)) if _may_read(state_dir) else {})
     found += _ask_service(read) if online else []
     if unit and not found:
         words = click.get_current_context().command_path.split()[1:]  # a pyz has `check` alone
         file = str(Path(config).absolute())
         again = [sys.executable, str(Path(sys.argv[0]).absolute()), *words, "--config", file, "--rehearse"]
-        found += rehearsal.rehearse_all(read, again)
+        found += check_unit.rehearse_all(read, again)
     for each in (*found, *idle(read)):
         print_note(f"{config}: {each}")
     if found:
@@ -146,16 +146,16 @@ def check(config: str, state_dir: str, online: bool, unit: bool, rehearse: str |
 
 
 def _ask_service(config: "Config") -> list[str]:
-    from duenotice.agent import online
+    from duenotice.agent.check import ask_service, online_findings, online_summary
     from duenotice.client.errors import MetadataError
     from duenotice.errors import Unavailable
 
     try:
-        answer = online.ask(config)
+        answer = ask_service(config)
     except MetadataError as error:
         raise Unavailable(error.message, hint=error.hint) from None
-    print_note(online.summary(answer))
-    return online.findings(config, answer)
+    print_note(online_summary(answer))
+    return online_findings(config, answer)
 
 
 @agent.command(epilog="Example: duenotice agent status -o json")
@@ -214,10 +214,10 @@ def _lever(name: str) -> Callable[..., None]:
     @click.argument("event")
     @click.argument("handler")
     def command(state_dir: str, event: str, handler: str) -> None:
-        from duenotice.agent.asking import pull
+        from duenotice.agent.control import request_action
 
         _require_running(Path(state_dir))
-        print_note(pull(Path(state_dir), name, event=event, handler=handler))
+        print_note(request_action(Path(state_dir), name, event=event, handler=handler))
 
     return command
 
@@ -248,12 +248,12 @@ def _require_running(directory: Path) -> None:
 
 def _state(config: Path, directory: Path) -> CaseFields:
     """What the agent says of itself; or its ledger, if it does not run or does not answer."""
-    from duenotice.agent.asking import ask_status
     from duenotice.agent.config import load_config
-    from duenotice.agent.ledger import is_taken, read_cases
-    from duenotice.agent.plan import PlanView
-    from duenotice.agent.ports import cases_json
-    from duenotice.agent.problems import Problem, of_cases
+    from duenotice.agent.control import ask_status
+    from duenotice.agent.ledger import is_taken, read_events
+    from duenotice.agent.planner import World
+    from duenotice.agent.problems import Problem, event_problems
+    from duenotice.agent.status import events_json
     from duenotice.clock import wall
     from duenotice.errors import Damaged, Misconfigured, Unavailable
 
@@ -265,15 +265,15 @@ def _state(config: Path, directory: Path) -> CaseFields:
         if is_running:
             silent = [Problem("silent", error.message, error.hint)]
     try:
-        cases = read_cases(directory)
+        known = read_events(directory)
     except Misconfigured as error:
         listen = load_config(config).status_listen if config.exists() else None
         if listen is None or isinstance(error, Damaged):
             raise
         return {"running": True, **_ask_port(listen)}
-    view = PlanView("", "", wall())
-    problems = [each._asdict() for each in (*silent, *of_cases(cases.values(), view))]
-    return {"running": is_running, "problems": problems, "events": cases_json(cases, view.now)}
+    world = World("", "", wall())
+    problems = [each._asdict() for each in (*silent, *event_problems(known.values(), world))]
+    return {"running": is_running, "problems": problems, "events": events_json(known, world.now)}
 
 
 def _ask_port(listen: tuple[str, int]) -> CaseFields:
@@ -338,7 +338,7 @@ def drill(**asked: Unpack[DrillOptions]) -> None:
     """
     import msgspec
 
-    from duenotice.agent.asking import pull
+    from duenotice.agent.control import request_action
     from duenotice.agent.drill import LONGEST, Drill, new_id
     from duenotice.clock import wall
     from duenotice.errors import Refused
@@ -351,11 +351,11 @@ def drill(**asked: Unpack[DrillOptions]) -> None:
         raise Refused(f"A drill is over in {LONGEST.days} days.", hint="Give it less notice, or let it last shorter.")
     _require_running(directory)
     if asked["cancel"]:
-        event_id = pull(directory, "drill/cancel")
+        event_id = request_action(directory, "drill/cancel")
     else:
         played = Drill(new_id(), asked["event_type"], not_before, lasts, asked["source"], asked["duration"])
         _warn_if_idle(Path(asked["config"]), played)
-        event_id = pull(directory, "drill", drill=msgspec.json.encode(played).decode())
+        event_id = request_action(directory, "drill", drill=msgspec.json.encode(played).decode())
     print_text(event_id)
     if event_id and not asked["no_wait"]:
         left = 0.0 if asked["cancel"] else (not_before - wall()).total_seconds() + lasts
@@ -365,9 +365,9 @@ def drill(**asked: Unpack[DrillOptions]) -> None:
 def _warn_if_idle(config: Path, played: "Drill") -> None:
     """Warn when no rule matches the drill: such a drill proves nothing."""
     from duenotice.agent.config import load_config
-    from duenotice.agent.rules import rule_for
+    from duenotice.agent.planner import match_rule
 
-    if config.exists() and rule_for(load_config(config).rules, played.event(started=False, vm="")) is None:
+    if config.exists() and match_rule(load_config(config).rules, played.event(started=False, vm="")) is None:
         print_note(f"No rule of {config} matches such an event: nothing will be done.")
 
 

@@ -15,8 +15,7 @@ from duenotice.errors import Misconfigured, reason
 from duenotice.escape import one_line
 
 if TYPE_CHECKING:
-    from duenotice.testkit.recording import Frame
-    from duenotice.testkit.replaying import Replay
+    from duenotice.testkit.recording import Frame, Replay
 
 _NEWEST = "2020-07-01"
 
@@ -62,7 +61,7 @@ def replay(file: str, speed: str, listen: str) -> None:
     import asyncio
 
     from duenotice.clock import parse_speed
-    from duenotice.testkit.replaying import Replay
+    from duenotice.testkit.recording import Replay
 
     times = parse_speed(speed)
     if times is None:
@@ -112,8 +111,7 @@ def diff(first: str, second: str, versions: Sequence[str], output: str) -> None:
     """
     import json
 
-    from duenotice.testkit.differing import differences
-    from duenotice.testkit.recording import ask
+    from duenotice.testkit.recording import ask, differences
     from duenotice.wire.api_versions import BY_NAME
 
     found = [

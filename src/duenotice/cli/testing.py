@@ -140,7 +140,7 @@ def check(listen: str, span: str, output: str, reports: Sequence[str], **options
 def _plan(asked: TestOptions) -> "Plan":
     from duenotice.clock import parse_speed
     from duenotice.testkit.judging import Plan
-    from duenotice.testkit.trials import BY_NAME, chosen
+    from duenotice.testkit.suite import BY_NAME, chosen
     from duenotice.wire.spans import parse_duration
 
     speed = parse_speed(asked["speed"])
@@ -221,7 +221,7 @@ def _end(verdict: "Verdict", output: str, reports: Sequence[str]) -> None:
 
 
 def _failure(verdict: "Verdict") -> Failed:
-    from duenotice.testkit.verdicts.said import counted
+    from duenotice.testkit.verdicts.checks import counted
 
     failed = {finding.rule.id: finding for finding in verdict.failed}
     if "asks" in failed:

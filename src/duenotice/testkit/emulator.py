@@ -23,7 +23,7 @@ from duenotice.errors import Refused
 from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.tap import Tap
 from duenotice.settings import ServeSettings, host_port
-from duenotice.testkit.overheard import Overheard
+from duenotice.testkit.request_log import RequestLog
 from duenotice.wire.fleet_file import read_fleet
 
 T = TypeVar("T")
@@ -67,8 +67,8 @@ class Emulator:
         """With an `own_journal` it can be seen how a client takes a service that cannot store anything."""
         self._settings = ServeSettings(**(DEFAULTS | settings))
         self._metadata_socket, self._journal, self._options = metadata_socket, own_journal, options
-        self.overheard = Overheard(self._now, self._vm_at)
-        self.tap: Tap | None = self.overheard
+        self.request_log = RequestLog(self._now, self._vm_at)
+        self.tap: Tap | None = self.request_log
         self.new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
         self.happened: list[Happened] = []
         self._tasks: list[asyncio.Task[None]] = []

@@ -18,13 +18,12 @@ from duenotice.scenarios.player import Ended, play
 from duenotice.scenarios.scenario import Scenario, shipped_fleet
 from duenotice.testkit import sandbox
 from duenotice.testkit.emulator import Emulator
-from duenotice.testkit.guide import Guide
-from duenotice.testkit.kit import DEFAULT_VM
-from duenotice.testkit.overheard import Exchange
-from duenotice.testkit.trials import FLEET, TRIALS, Trial
-from duenotice.testkit.verdicts.evidence import Evidence, GuideNotes, Tempo
+from duenotice.testkit.fixture import DEFAULT_VM
+from duenotice.testkit.request_log import Exchange
+from duenotice.testkit.runner import Client, Runner, TourEnded, TrialEnded
+from duenotice.testkit.suite import FLEET, TRIALS, Trial
+from duenotice.testkit.verdicts.evidence import Evidence, RunnerNotes, Tempo
 from duenotice.testkit.verdicts.verdict import Verdict, judge
-from duenotice.testkit.watch import Client, TourEnded, TrialEnded
 from duenotice.wire.fleet_file import is_name
 from duenotice.wire.operator import Clock
 from duenotice.wire.spans import parse_duration
@@ -62,20 +61,20 @@ class Plan:
 class Program:
     """A program that is judged, and may have to be started again on the way."""
 
-    def __init__(self, kept: sandbox.Kept, begin_again: Callable[[], sandbox.Kept]) -> None:
-        self.kept = kept
+    def __init__(self, supervised: sandbox.Supervised, begin_again: Callable[[], sandbox.Supervised]) -> None:
+        self.supervised = supervised
         self._begin_again = begin_again
 
     def client(self) -> Client:
-        """As the guide sees it."""
+        """As the runner sees it."""
         return Client(lambda: self._exit_code() is None, self._exit_code, self._start_again)
 
     def _exit_code(self) -> int | None:
-        return self.kept.process.poll()
+        return self.supervised.process.poll()
 
     def _start_again(self) -> None:
-        self.kept.stop()
-        self.kept = self._begin_again()
+        self.supervised.stop()
+        self.supervised = self._begin_again()
 
 
 def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdict:
@@ -91,7 +90,7 @@ def run(program: Sequence[str], plan: Plan, network: bool, tell: Tell) -> Verdic
             relays = [emulator.run(sandbox.relay(listening)) for listening in box.relays]
             box.begin()
             try:
-                return _judged_program(Program(box.kept, box.begin_again), emulator, plan, tell)
+                return _judged_program(Program(box.supervised, box.begin_again), emulator, plan, tell)
             finally:
                 for relay in relays:
                     emulator.call(relay.close)
@@ -119,39 +118,39 @@ def _judged_program(program: Program, emulator: Emulator, plan: Plan, tell: Tell
     try:
         return _judged(program.client(), emulator, plan, tell)
     finally:
-        program.kept.stop()
+        program.supervised.stop()
 
 
 def _judged(client: Client, emulator: Emulator, plan: Plan, tell: Tell, patience: float | None = None) -> Verdict:
     vm = vm_of(plan)
-    guide = Guide(emulator, vm, (PEER, NEIGHBOUR), plan.tempo, client, plan.peers_ready)
-    guide.tell = tell
-    _watch_work(emulator, plan.work_done, guide.notes)
+    runner = Runner(emulator, vm, (PEER, NEIGHBOUR), plan.tempo, client, plan.peers_ready)
+    runner.tell = tell
+    _watch_work(emulator, plan.work_done, runner.notes)
     begun = monotonic()
     try:
         if patience is not None:
-            guide.first_request(patience)
+            runner.first_request(patience)
             begun = monotonic()
-        _lead(guide, emulator, plan, tell)
+        _lead(runner, emulator, plan, tell)
     except (TourEnded, TrialEnded) as end:
-        guide.notes.ended = str(end)
+        runner.notes.ended = str(end)
         tell(f"The tour ends here: {end}.")
-    guide.note_ending()
-    exchanges, happened = list(emulator.overheard.exchanges), list(emulator.happened)
-    evidence = Evidence(vm, exchanges, happened, begun, monotonic(), guide.notes, plan.tempo)
+    runner.note_ending()
+    exchanges, happened = list(emulator.request_log.exchanges), list(emulator.happened)
+    evidence = Evidence(vm, exchanges, happened, begun, monotonic(), runner.notes, plan.tempo)
     plan.on_evidence(evidence)
     return judge(evidence, plan.strict, plan.allow_untried)
 
 
-def _lead(guide: Guide, emulator: Emulator, plan: Plan, tell: Tell) -> None:
+def _lead(runner: Runner, emulator: Emulator, plan: Plan, tell: Tell) -> None:
     if plan.scenario is not None:
-        _play(guide, emulator, plan.scenario, plan, tell)
+        _play(runner, emulator, plan.scenario, plan, tell)
         return
     trials = [trial for trial in plan.trials if trial.name != "peers" or plan.peers_ready is not None]
-    guide.notes.tries = frozenset[str]().union(*(trial.tries for trial in trials))
+    runner.notes.tries = frozenset[str]().union(*(trial.tries for trial in trials))
     for number, trial in enumerate(trials, start=1):
         tell(f"{number:2}/{len(trials)} {trial.name}: {trial.about}")
-        if left := guide.lead(trial.lead):
+        if left := runner.lead(trial.lead):
             tell(f"      This trial ends early: {left}.")
 
 
@@ -172,19 +171,19 @@ class AccompaniedClient(OperatorClient):
         return self.clock()
 
 
-def _play(guide: Guide, emulator: Emulator, scenario: Scenario, plan: Plan, tell: Tell) -> None:
+def _play(runner: Runner, emulator: Emulator, scenario: Scenario, plan: Plan, tell: Tell) -> None:
     """A scenario with a client beside it: what it expects is shown but not judged, because the client acts too."""
-    guide.first_request()
+    runner.first_request()
     unhurried = any(step.verb in ("evict", "fault") for step in scenario.steps)
     client = emulator.operator(AccompaniedClient)
     client.speed = plan.speed or (UNHURRIED if unhurried else FAST)
-    for progress in play(scenario, client, _told(plan), guide.wait, lenient=True):
-        guide.wait(0.0)
+    for progress in play(scenario, client, _told(plan), runner.wait, lenient=True):
+        runner.wait(0.0)
         if isinstance(progress, Ended):
             tell(
                 f"{progress.step:2}/{len(scenario.steps)} {progress.text}{'' if progress.ok else ': ' + progress.seen}"
             )
-    guide.linger()
+    runner.linger()
 
 
 @contextmanager
@@ -194,7 +193,7 @@ def _emulator(plan: Plan, metadata_socket: socket.socket | None = None, **settin
         raise Misconfigured(f"{vm!r} is not a name for a VM.", hint="Use letters, digits, dot and dash.")
     settings |= {"fault_seconds": plan.tempo.slow} | dict(plan.quirks)
     if plan.scenario is None:
-        # The VM stays until the guide ends the event, however slow this machine is.
+        # The VM stays until the runner ends the event, however slow this machine is.
         settings = {"first_answer_delay": plan.tempo.late, "removal_lasts": 1e9} | settings
         with Emulator(metadata_socket, default_vm=vm, **settings) as emulator:
             emulator.apply(FLEET.format(vm=vm, peer=PEER, neighbour=NEIGHBOUR))
@@ -223,7 +222,7 @@ def _first_vm(scenario: Scenario) -> str:
     return next(role.name for role in scenario.cast if role.is_vm)
 
 
-def _watch_work(emulator: Emulator, file: Path | None, notes: GuideNotes) -> None:
+def _watch_work(emulator: Emulator, file: Path | None, notes: RunnerNotes) -> None:
     if file is None:
         return
     work = notes.work = {}
@@ -232,4 +231,4 @@ def _watch_work(emulator: Emulator, file: Path | None, notes: GuideNotes) -> Non
         with suppress(OSError):
             work[approval.number] = file.read_text(errors="replace")
 
-    emulator.overheard.on_approval = note
+    emulator.request_log.on_approval = note

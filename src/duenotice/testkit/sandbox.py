@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.escape import one_line
-from duenotice.testkit import inside
+from duenotice.testkit import sandbox_child
 
 LARGEST_WORD = 65536
 MOST_SOCKETS = 200
@@ -29,24 +29,24 @@ STARTING_SECONDS = 10.0
 STOPPING_SECONDS = 5.0
 _LOOPBACK = {"0100007F", "00000000", "00000000000000000000000001000000", "00000000000000000000000000000000"}
 _LISTENING = "0A"
-_INSIDE, _KEEPER = "duenotice.testkit.inside", "duenotice.testkit.keeper"
 
 
-class Kept(NamedTuple):
-    """A program that runs, or is ready to; `process` keeps it, and ends as it does.
+class Supervised(NamedTuple):
+    """A program that runs, or is ready to; `process` supervises it, and ends as it does.
 
-    When nobody holds the leash any more, also because we were killed, the program and all it has started are ended.
+    When nobody holds the control socket any more, also because we were killed, the program ends with all that it has
+    started.
     """
 
     process: "subprocess.Popen[bytes]"
-    leash: socket.socket
+    control: socket.socket
 
     def stop(self) -> None:
         """End it and what it has started: first with SIGTERM, then with SIGKILL."""
         self.process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(STOPPING_SECONDS)
-        self.leash.close()
+        self.control.close()
         self.process.wait()
 
 
@@ -55,25 +55,25 @@ class Sandboxed(NamedTuple):
 
     program: Sequence[str]
     hostname: str
-    kept: Kept
+    supervised: Supervised
     metadata: socket.socket
     relays: list[socket.socket]
     namespaces: list[int]
     """The open files of its user, network and hostname, by which another process can join them."""
-    slirp: Kept | None = None
+    slirp: Supervised | None = None
 
     def begin(self) -> None:
         """Let the program run."""
-        self.kept.leash.sendall(b"go")
+        self.supervised.control.sendall(b"go")
 
-    def begin_again(self) -> Kept:
+    def begin_again(self) -> Supervised:
         """Run the program once more, in the same network."""
-        arguments = [inside.JOIN, *map(str, self.namespaces), *self.program]
-        return _kept(_INSIDE, arguments, _environment(self.hostname), *self.namespaces)
+        arguments = [sandbox_child.JOIN, *map(str, self.namespaces), *self.program]
+        return _supervised(arguments, _environment(self.hostname), *self.namespaces)
 
     def end(self) -> None:
         """End the program, and take down what was needed for it."""
-        self.kept.stop()
+        self.supervised.stop()
         for namespace in self.namespaces:
             os.close(namespace)
         if self.slirp is not None:
@@ -84,43 +84,45 @@ def sandboxed(program: Sequence[str], hostname: str, network: bool = False) -> S
     """A program in a network of its own, not begun yet; raises Unavailable where that is not possible."""
     _require(program)
     ports = ",".join(str(port) for port in loopback_ports())
-    kept = _kept(_INSIDE, [hostname, ports, *program], _environment(hostname))
-    kept.leash.settimeout(STARTING_SECONDS)
+    supervised = _supervised([sandbox_child.NETWORK, hostname, ports, *program], _environment(hostname))
+    supervised.control.settimeout(STARTING_SECONDS)
     try:
-        word, descriptors, *_ = socket.recv_fds(kept.leash, LARGEST_WORD, MOST_SOCKETS + len(inside.NAMESPACES))
+        word, descriptors, *_ = socket.recv_fds(
+            supervised.control, LARGEST_WORD, MOST_SOCKETS + len(sandbox_child.NAMESPACES)
+        )
         told = json.loads(word or b'{"error": "it ended at once"}')
     except (OSError, ValueError) as error:
         told, descriptors = {"error": str(error)}, []
     if "error" in told:
-        kept.stop()
+        supervised.stop()
         raise Unavailable(
             f"This machine allows no network of its own: {told['error']}.", hint="A proxy is used instead."
         )
     count = len(told["ports"])
     metadata, *relays = (socket.socket(fileno=descriptor) for descriptor in descriptors[:count])
     try:
-        slirp = _lead_outside(kept.process.pid) if network else None
+        slirp = _lead_outside(supervised.process.pid) if network else None
     except BaseException:
-        kept.stop()
+        supervised.stop()
         raise
-    return Sandboxed(program, hostname, kept, metadata, relays, descriptors[count:], slirp)
+    return Sandboxed(program, hostname, supervised, metadata, relays, descriptors[count:], slirp)
 
 
-def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> Kept:
+def by_proxy(program: Sequence[str], metadata: tuple[str, int]) -> Supervised:
     """The second best way: we are the program's HTTP proxy, so it asks us for any address."""
     _require(program)
     proxy = f"http://{metadata[0]}:{metadata[1]}"
     names = {"http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": "", "NO_PROXY": ""}
     names |= {"DUENOTICE_METADATA_ENDPOINT": proxy}  # for our own clients, which ignore proxies
-    return _kept(_KEEPER, program, os.environ | names)
+    return _supervised([sandbox_child.SUPERVISE, *program], os.environ | names)
 
 
-def _kept(
-    module: str, arguments: Sequence[str], environment: Mapping[str, str], *passed: int, output: int | None = None
-) -> Kept:
+def _supervised(
+    arguments: Sequence[str], environment: Mapping[str, str], *passed: int, output: int | None = None
+) -> Supervised:
     ours, theirs = socket.socketpair()
     process = subprocess.Popen(
-        [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
+        [sys.executable, "-m", sandbox_child.__name__, str(theirs.fileno()), *arguments],
         env=environment,
         pass_fds=[theirs.fileno(), *passed],
         stdout=sys.stderr.fileno() if output is None else output,  # output of the program is not our data
@@ -128,7 +130,7 @@ def _kept(
         start_new_session=True,  # Ctrl-C is for us alone
     )
     theirs.close()
-    return Kept(process, ours)
+    return Supervised(process, ours)
 
 
 def _environment(hostname: str) -> dict[str, str]:
@@ -201,14 +203,14 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         writer.write_eof()
 
 
-def _lead_outside(pid: int) -> Kept:
+def _lead_outside(pid: int) -> Supervised:
     """Let slirp4netns carry packets of the sandbox to the outside, without privileges."""
     program = shutil.which("slirp4netns")
     if program is None:
         raise Misconfigured("The outside network needs slirp4netns.", hint="Install it, or leave --network out.")
     ready, theirs = os.pipe()
     command = [program, "--configure", "--disable-host-loopback", f"--ready-fd={theirs}", str(pid), "tap0"]
-    slirp = _kept(_KEEPER, command, os.environ, theirs, output=subprocess.DEVNULL)
+    slirp = _supervised([sandbox_child.SUPERVISE, *command], os.environ, theirs, output=subprocess.DEVNULL)
     os.close(theirs)
     with os.fdopen(ready, "rb") as pipe:
         if pipe.read(1) != b"1":

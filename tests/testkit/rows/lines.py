@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from duenotice.testkit.verdicts.checks import Said
 from duenotice.testkit.verdicts.evidence import Evidence
-from duenotice.testkit.verdicts.said import Said
 from tests.testkit.transcript import Line, decode
 
 A, B, E = "A Scheduled Reboot me", "B Scheduled Reboot me", "E Scheduled Reboot me"

@@ -1,12 +1,11 @@
-"""Events, views and cases for tests of the agent's rules."""
+"""Events, worlds and records for tests of the agent's rules."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from duenotice.agent.cases import Case, Cases, LedgerRecord, apply, fingerprint
-from duenotice.agent.plan import ApprovalPolicy, PlanView
-from duenotice.agent.rules import HandlerRule, HandlerSpec
+from duenotice.agent.planner import ApprovalPolicy, HandlerRule, HandlerSpec, World
+from duenotice.agent.state import Events, LedgerRecord, TrackedEvent, apply, revision_of
 from duenotice.wire.seen_documents import SeenEvent
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -22,19 +21,19 @@ def event(status: str = "Scheduled", *, notice: float = 900.0, **more: Any) -> S
     return SeenEvent(status=status, not_before=not_before, **fields)
 
 
-def view(*handlers: HandlerSpec | str, approval: ApprovalPolicy = OWN, boot: str = "boot-1", **more: Any) -> PlanView:
+def world(*handlers: HandlerSpec | str, approval: ApprovalPolicy = OWN, boot: str = "boot-1", **more: Any) -> World:
     """One rule for everything that calls for these handlers; `rule` changes it."""
     specs = [each if isinstance(each, HandlerSpec) else HandlerSpec(each) for each in handlers]
     rule = HandlerRule(tuple(spec.name for spec in specs), **more.pop("rule", {}))
     fields: dict[str, Any] = {"now": NOW, "rules": (rule,), "handlers": {spec.name: spec for spec in specs}} | more
-    return PlanView(ME, boot, approval=approval, **fields)
+    return World(ME, boot, approval=approval, **fields)
 
 
-def record(what: Any, handler: str = "", of: SeenEvent | None = None, **more: Any) -> LedgerRecord:
-    """A record about the event, for its content as it is."""
+def record(kind: Any, handler: str = "", of: SeenEvent | None = None, **more: Any) -> LedgerRecord:
+    """A record about the event, for its revision as it is."""
     about = of or event()
-    fields = {"boot": "boot-1", "content": fingerprint(about)} | more
-    return LedgerRecord(what, about.event_id, fields.pop("at", NOW), handler=handler, **fields)
+    fields = {"boot": "boot-1", "revision": revision_of(about)} | more
+    return LedgerRecord(kind, about.event_id, fields.pop("at", NOW), handler=handler, **fields)
 
 
 def seen(of: SeenEvent | None = None, **more: Any) -> LedgerRecord:
@@ -42,9 +41,9 @@ def seen(of: SeenEvent | None = None, **more: Any) -> LedgerRecord:
     return record("seen", of=of, seen=of or event(), **more)
 
 
-def cases(*records: LedgerRecord) -> Cases:
+def events(*records: LedgerRecord) -> Events:
     """What these records add up to."""
-    made: Cases = {}
+    made: Events = {}
     for each in records:
         apply(made, each)
     return made
@@ -61,7 +60,7 @@ def append(ledger: Appends, *records: LedgerRecord) -> None:
     asyncio.run(ledger.append(*records))
 
 
-def case(*records: LedgerRecord) -> Case:
-    """The only case that these records make."""
-    (made,) = cases(*records).values()
+def tracked(*records: LedgerRecord) -> TrackedEvent:
+    """The only event that these records make."""
+    (made,) = events(*records).values()
     return made

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from duenotice.agent.config import load_config, read_config
-from duenotice.agent.plan import ApprovalPolicy
-from duenotice.agent.rules import HandlerRule, HandlerSpec
+from duenotice.agent.planner import ApprovalPolicy, HandlerRule, HandlerSpec
 from duenotice.errors import Misconfigured
 
 ISSUE = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from duenotice.agent.drill import Drill, current, drilled, inject
-from tests.unit.agent.build import NOW, cases, record, seen, view
+from tests.unit.agent.build import NOW, events, record, seen, world
 
 DRILL = Drill("DRILL-1", "Reboot", NOW + timedelta(seconds=60), 5.0)
 
@@ -16,27 +16,27 @@ DRILL = Drill("DRILL-1", "Reboot", NOW + timedelta(seconds=60), 5.0)
 )
 def test_a_drill_runs_its_course(after: int, status: list[str]):
     """By the clock, when nothing is prepared."""
-    events = drilled(DRILL, {}, view("a", now=NOW + timedelta(seconds=after)))
+    events = drilled(DRILL, {}, world("a", now=NOW + timedelta(seconds=after)))
     assert [event.status for event in events] == status
 
 
 @pytest.mark.parametrize(("after", "status"), [(10, ["Started"]), (15, [])])
 def test_a_drill_starts_when_everything_is_prepared(after: int, status: list[str]):
     """As it would if it had been approved, so that a rehearsal is short."""
-    (event,) = drilled(DRILL, {}, view("a"))
-    done = cases(
+    (event,) = drilled(DRILL, {}, world("a"))
+    done = events(
         seen(event, drill=True),
         record("preparing", "a", of=event),
         record("prepared", "a", of=event, at=NOW + timedelta(seconds=10)),
     )
-    assert [each.status for each in drilled(DRILL, done, view("a", now=NOW + timedelta(seconds=after)))] == status
+    assert [each.status for each in drilled(DRILL, done, world("a", now=NOW + timedelta(seconds=after)))] == status
 
 
 def test_a_drill_that_is_over_stays_over():
     """It does not begin again because its notice has not run out."""
-    (event,) = drilled(DRILL, {}, view("a"))
-    over = cases(seen(event, drill=True), record("returning", of=event, reason="gone"))
-    assert drilled(DRILL, over, view("a")) == []
+    (event,) = drilled(DRILL, {}, world("a"))
+    over = events(seen(event, drill=True), record("returning", of=event, reason="gone"))
+    assert drilled(DRILL, over, world("a")) == []
 
 
 def test_a_drill_is_a_file(tmp_path: Path):
@@ -49,6 +49,6 @@ def test_a_drill_is_a_file(tmp_path: Path):
 def test_a_drill_that_is_through_is_removed(tmp_path: Path):
     """Its notice may last for days, and the ledger forgets."""
     inject(tmp_path, DRILL)
-    (event,) = drilled(DRILL, {}, view("a"))
-    assert current(tmp_path, cases(seen(event, drill=True), record("returning", of=event, reason="gone"))) is None
+    (event,) = drilled(DRILL, {}, world("a"))
+    assert current(tmp_path, events(seen(event, drill=True), record("returning", of=event, reason="gone"))) is None
     assert list(tmp_path.iterdir()) == []

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent.cases import snapshot
-from duenotice.agent.ledger import BLOCK, COMPACT_ABOVE, NAME, Ledger, encode, is_taken, read_cases, read_ledger
+from duenotice.agent.ledger import BLOCK, COMPACT_ABOVE, NAME, Ledger, encode, is_taken, read_events, read_ledger
+from duenotice.agent.state import snapshot
 from duenotice.errors import Conflict, Damaged, Misconfigured
 from tests.unit.agent.build import ID, append, event, record, seen
 
@@ -35,8 +35,8 @@ def test_what_was_appended_is_there_after_a_restart(tmp_path: Path):
     """Events, notes and states come back as they were."""
     written(tmp_path)
     ledger = Ledger(tmp_path)
-    work = ledger.cases[ID].works["a"]
-    assert (ledger.cases[ID].event, work.state, work.notes) == (event(), "prepared", {"units": ["web", "db"]})
+    work = ledger.events[ID].runs["a"]
+    assert (ledger.events[ID].seen, work.state, work.notes) == (event(), "prepared", {"units": ["web", "db"]})
     asyncio.run(ledger.close())
 
 
@@ -49,7 +49,7 @@ def test_a_line_torn_at_any_byte_is_cut_off(tmp_path: Path):
         directory.mkdir()
         (directory / NAME).write_bytes(whole[:-cut])
         ledger = Ledger(directory)
-        assert ledger.cases[ID].works["a"].state == "preparing"
+        assert ledger.events[ID].runs["a"].state == "preparing"
         append(ledger, RECORDS[-1])
         asyncio.run(ledger.close())
         assert (directory / NAME).read_bytes() == whole
@@ -100,10 +100,10 @@ def test_a_line_whose_first_byte_was_lost_with_its_block_is_still_read_when_othe
     file.write_bytes(b"".join(before) + b"\0" + last[1:])
     for handler in ("b", "c"):
         ledger = Ledger(tmp_path)
-        assert ledger.cases[ID].works["a"].notes["last"] == "y" * 300
+        assert ledger.events[ID].runs["a"].notes["last"] == "y" * 300
         append(ledger, record("preparing", handler))
         asyncio.run(ledger.close())
-    assert set(read_cases(tmp_path)[ID].works) == {"a", "b", "c"}
+    assert set(read_events(tmp_path)[ID].runs) == {"a", "b", "c"}
     whole, start = file.read_bytes(), sum(map(len, before))
     for at in range(start, start + len(last)):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
@@ -221,12 +221,12 @@ def test_a_ledger_that_is_lost_while_the_agent_runs_is_written_anew(
     harm(file)
     if looked_after:
         asyncio.run(ledger.look_after())
-        assert read_cases(tmp_path) == ledger.cases
+        assert read_events(tmp_path) == ledger.events
     append(ledger, *RECORDS[2:])
     asyncio.run(ledger.look_after())
     assert ledger.times_lost == 1
     asyncio.run(ledger.close())
-    assert read_cases(tmp_path)[ID].works["a"].state == "prepared"
+    assert read_events(tmp_path)[ID].runs["a"].state == "prepared"
 
 
 def test_a_state_directory_that_was_moved_is_locked_and_written_again_where_it_should_be(tmp_path: Path):
@@ -239,7 +239,7 @@ def test_a_state_directory_that_was_moved_is_locked_and_written_again_where_it_s
         if put_another:
             state.mkdir()
         asyncio.run(ledger.look_after())
-        assert is_taken(state) and read_cases(state) == ledger.cases and ledger.times_lost == number
+        assert is_taken(state) and read_events(state) == ledger.events and ledger.times_lost == number
     asyncio.run(ledger.close())
 
 
@@ -252,7 +252,7 @@ def test_a_state_directory_that_another_agent_has_now_is_not_written_to(tmp_path
     for use in (ledger.look_after(), ledger.append(RECORDS[0])):
         with pytest.raises(Conflict, match="Another agent runs"):
             asyncio.run(use)
-    assert read_cases(state) == {}
+    assert read_events(state) == {}
     asyncio.run(other.close())
     asyncio.run(ledger.close())
 
@@ -292,10 +292,10 @@ def test_a_slow_disk_holds_up_nothing_but_what_waits_for_it(tmp_path: Path, monk
         monkeypatch.setattr(os, "fsync", slow)
         writing = asyncio.ensure_future(ledger.append(seen()))
         await asyncio.sleep(0.05)  # the loop turns
-        assert not ledger.cases and not writing.done()
+        assert not ledger.events and not writing.done()
         may_end.set()
         await writing
-        assert list(ledger.cases) == [ID]
+        assert list(ledger.events) == [ID]
         await ledger.close()
 
     asyncio.run(scene())
@@ -324,10 +324,10 @@ def test_a_full_disk_loses_nothing_that_was_promised(tmp_path: Path, monkeypatch
         patched.setattr(os, "write", full)
         with pytest.raises(Misconfigured, match="No space left"):
             append(ledger, RECORDS[1])
-    assert ledger.cases[ID].works == {}
+    assert ledger.events[ID].runs == {}
     append(ledger, RECORDS[1])
     asyncio.run(ledger.close())
-    assert read_cases(tmp_path)[ID].works["a"].state == "preparing"
+    assert read_events(tmp_path)[ID].runs["a"].state == "preparing"
 
 
 def test_a_disk_that_becomes_read_only_in_the_middle_of_a_line_leaves_no_hole(
@@ -362,10 +362,10 @@ def test_a_long_life_stays_small(tmp_path: Path):
     append(ledger, *RECORDS)
     for number in range(300):
         append(ledger, record("note", "a", key="progress", value=f"{number:04}" * 500))
-    before = dict(ledger.cases)
+    before = dict(ledger.events)
     asyncio.run(ledger.close())
     assert (tmp_path / NAME).stat().st_size < COMPACT_ABOVE + 4096
-    assert read_cases(tmp_path) == before
+    assert read_events(tmp_path) == before
     assert not list(tmp_path.glob("*.new"))
 
 
@@ -383,10 +383,10 @@ def test_no_room_to_write_it_anew_is_no_loss(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "write", full)
     for number in range(200):
         append(ledger, record("note", "a", key="progress", value=f"{number:04}" * 500))
-    before = dict(ledger.cases)
+    before = dict(ledger.events)
     asyncio.run(ledger.close())
     assert (tmp_path / NAME).stat().st_size > COMPACT_ABOVE
-    assert read_cases(tmp_path) == before and not list(tmp_path.glob("*.new"))
+    assert read_events(tmp_path) == before and not list(tmp_path.glob("*.new"))
 
 
 def test_closed_cases_are_forgotten_in_time(tmp_path: Path):
@@ -396,8 +396,8 @@ def test_closed_cases_are_forgotten_in_time(tmp_path: Path):
     for number in range(60):
         other = event(event_id=f"E{number}")
         append(ledger, seen(other), record("returning", of=other, reason="gone"))
-    assert ID in ledger.cases and "E59" in ledger.cases and "E0" not in ledger.cases
-    assert len(ledger.cases) < 30
+    assert ID in ledger.events and "E59" in ledger.events and "E0" not in ledger.events
+    assert len(ledger.events) < 30
     asyncio.run(ledger.close())
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from duenotice.agent.config_tables import Peers
-from duenotice.agent.http import Request, serve
-from duenotice.agent.peers import PATH, Asking, PeerState, answer_peer, sign
-from duenotice.agent.plan import AskPeers, PeerNews
+from duenotice.agent.config import Peers
+from duenotice.agent.http_server import Request, serve
+from duenotice.agent.peers import PATH, PeerClient, PeerState, answer_peer, sign
+from duenotice.agent.planner import AskPeers, PeerAnswers
 from duenotice.http.fetch import HttpAnswer
 
 KEY = b"0123456789abcdef"
@@ -17,8 +17,8 @@ TARGET = f"{PATH}?event=E1&content=C1"
 READY = PeerState(ready=True, in_service=False)
 
 
-def tell(event_id: str, content: str) -> PeerState:
-    return READY if (event_id, content) == ("E1", "C1") else PeerState(ready=False, in_service=True)
+def tell(event_id: str, revision: str) -> PeerState:
+    return READY if (event_id, revision) == ("E1", "C1") else PeerState(ready=False, in_service=True)
 
 
 def asked(key: bytes = KEY, vm: str = "web-1", target: str = TARGET, nonce: str = "n") -> Request:
@@ -61,8 +61,8 @@ SIDE_BY_SIDE = [(ours, theirs) for at in range(4) for ours in STEPS[at : at + 2]
 @pytest.mark.parametrize(("ours", "theirs"), SIDE_BY_SIDE)
 def test_agents_understand_each_other_while_the_key_is_changed(ours: list[bytes], theirs: list[bytes]):
     """Each has both keys for a while; of two agents one may always be a step ahead of the other."""
-    news = ask(lambda request: answer_peer(request, theirs, "web-1", tell), keys=ours)
-    assert news.ready == {"web-1"}
+    answers = ask(lambda request: answer_peer(request, theirs, "web-1", tell), keys=ours)
+    assert answers.ready == {"web-1"}
 
 
 def test_a_question_for_another_vm_learns_nothing():
@@ -72,27 +72,27 @@ def test_a_question_for_another_vm_learns_nothing():
 
 def ask(
     respond: Callable[[Request], HttpAnswer], vm: str = "web-1", address: str = "", keys: Sequence[bytes] = (KEY,)
-) -> PeerNews:
+) -> PeerAnswers:
     """What a leader learns from a peer that answers so."""
 
-    async def scene() -> PeerNews:
+    async def scene() -> PeerAnswers:
         server = await serve(("127.0.0.1", 0), respond)
         port = server.sockets[0].getsockname()[1]
         peers = Peers("", address=address or f"http://127.0.0.1:{port}/{{vm}}".replace("/{vm}", ""))
         peers = Peers("", addresses={vm: f"http://127.0.0.1:{port}"}) if not address else peers
         async with server:
-            return await Asking(peers, keys).ask(AskPeers("E1", (vm,), (vm,)), "C1")
+            return await PeerClient(peers, keys).ask(AskPeers("E1", (vm,), (vm,)), "C1")
 
     return asyncio.run(scene())
 
 
 def test_a_ready_peer_is_heard():
     """Question and answer over real HTTP."""
-    news = ask(lambda request: answer_peer(request, [KEY], "web-1", tell))
-    assert news == PeerNews("C1", frozenset({"web-1"}), frozenset())
+    answers = ask(lambda request: answer_peer(request, [KEY], "web-1", tell))
+    assert answers == PeerAnswers("C1", frozenset({"web-1"}), frozenset())
 
 
-NOT_READY = PeerNews("C1", frozenset(), frozenset())
+NOT_READY = PeerAnswers("C1", frozenset(), frozenset())
 GOOD = json.dumps({"vm": "web-1", "ready": True, "in_service": True}).encode()
 
 
@@ -120,7 +120,7 @@ def test_an_answer_that_cannot_be_trusted_is_not_readiness(respond: Callable[[Re
 def test_who_cannot_be_reached_is_not_ready():
     """Nobody listens there, or the name is no name."""
     assert ask(lambda request: HttpAnswer(200), address="http://127.0.0.1:1/{vm}") == NOT_READY
-    assert ask(lambda request: HttpAnswer(200), vm="a/../b@c", address="http://{vm}:1") == PeerNews("C1")
+    assert ask(lambda request: HttpAnswer(200), vm="a/../b@c", address="http://{vm}:1") == PeerAnswers("C1")
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1\r\ncontent-length: 0\r\n\r\n", b"HTTP/1.1 x\r\n\r\n", b"\r\n\r\n", b""])
@@ -132,15 +132,15 @@ def test_a_peer_that_speaks_no_http_spoils_nobody_elses_answer(said: bytes):
         writer.write(said)
         writer.close()
 
-    async def scene() -> PeerNews:
+    async def scene() -> PeerAnswers:
         bad = await asyncio.start_server(gibberish, "127.0.0.1", 0)
         good = await serve(("127.0.0.1", 0), lambda request: answer_peer(request, [KEY], "web-1", tell))
         ports = {"web-2": bad.sockets[0].getsockname()[1], "web-1": good.sockets[0].getsockname()[1]}
         peers = Peers("", addresses={vm: f"http://127.0.0.1:{port}" for vm, port in ports.items()})
         async with bad, good:
-            return await Asking(peers, [KEY]).ask(AskPeers("E1", ("web-1", "web-2"), ()), "C1")
+            return await PeerClient(peers, [KEY]).ask(AskPeers("E1", ("web-1", "web-2"), ()), "C1")
 
-    assert asyncio.run(scene()) == PeerNews("C1", frozenset({"web-1"}))
+    assert asyncio.run(scene()) == PeerAnswers("C1", frozenset({"web-1"}))
 
 
 def test_the_key_never_travels():

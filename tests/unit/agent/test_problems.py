@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from duenotice.agent import agent as agents
 from duenotice.agent import problems
-from duenotice.agent.problems import KINDS, RECENT, Problem, SaidProblems, of_cases
-from tests.unit.agent.build import NOW, cases, record, seen, view
-from tests.unit.agent.test_ports import idle_agent
+from duenotice.agent import runtime as agents
+from duenotice.agent.problems import KINDS, RECENT, Problem, ProblemLog, event_problems
+from tests.unit.agent.build import NOW, events, record, seen, world
+from tests.unit.agent.test_status import idle_agent
 
 UNPREPARED = (seen(), record("unprepared", reason="a has failed."))
 OVER = record("returning", reason="gone")
@@ -23,7 +23,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
 
 def test_a_problem_is_logged_when_it_begins_and_when_it_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     """Not each time that somebody looks."""
-    heard, disk = SaidProblems(), Problem("disk", "It is full.", "Make room.")
+    heard, disk = ProblemLog(), Problem("disk", "It is full.", "Make room.")
     heard.say([disk])
     heard.say([disk])
     heard.say([])
@@ -33,7 +33,7 @@ def test_a_problem_is_logged_when_it_begins_and_when_it_is_over(capsys: pytest.C
 def test_words_that_change_all_the_time_are_logged_once_a_minute(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard, now = SaidProblems(), 100.0
+    heard, now = ProblemLog(), 100.0
     monkeypatch.setattr(problems, "monotonic", lambda: now)
     for now in (100.0, 159.0, 160.0):
         heard.say([Problem("clock", f"It is {now} off.", "NTP")])
@@ -45,19 +45,19 @@ def test_an_event_that_was_not_prepared_for_is_shown_for_a_while_after_its_end(
     after: timedelta, is_shown: bool
 ) -> None:
     """Somebody who is woken by an alert looks later (S32)."""
-    found = of_cases(cases(*UNPREPARED, OVER).values(), view(now=NOW + after))
+    found = event_problems(events(*UNPREPARED, OVER).values(), world(now=NOW + after))
     assert [each.kind for each in found] == (["unprepared"] if is_shown else [])
 
 
 def test_an_event_that_was_not_prepared_for_is_shown_as_long_as_it_is_there() -> None:
-    found = of_cases(cases(*UNPREPARED).values(), view(now=NOW + 2 * RECENT))
+    found = event_problems(events(*UNPREPARED).values(), world(now=NOW + 2 * RECENT))
     assert [each.kind for each in found] == ["unprepared"]
 
 
 def test_a_drill_is_not_a_problem() -> None:
     """It wakes nobody."""
     failed = (seen(drill=True), record("preparing", "a"), record("failed", "a", reason="x"))
-    assert list(of_cases(cases(*failed).values(), view())) == []
+    assert list(event_problems(events(*failed).values(), world())) == []
 
 
 def test_an_agent_that_reads_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

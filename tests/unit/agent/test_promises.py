@@ -1,7 +1,7 @@
 """S12 to S15 over random histories: documents that come and go, crashes at any point, reboots, failures.
 
-The world here runs the agent's own `sight`, `woken` and `plan` and does what they say, badly at times. What handlers
-and the service really met is written down apart from the agent's records, and judged by that alone.
+The world here runs `observe`, `on_boot` and `next_steps` of the agent, and does what they say, badly at times. What
+handlers and the service really met is written down apart from the agent's records, and judged by that alone.
 """
 
 import os
@@ -11,9 +11,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from duenotice.agent.cases import Cases, LedgerRecord, apply, fingerprint
-from duenotice.agent.plan import ApprovalPolicy, Approve, PlanView, Prepare, Recover, Step, plan, sight, woken
-from duenotice.agent.rules import HandlerRule, HandlerSpec
+from duenotice.agent.planner import (
+    ApprovalPolicy,
+    Approve,
+    HandlerRule,
+    HandlerSpec,
+    Prepare,
+    Recover,
+    Step,
+    World,
+    next_steps,
+    observe,
+    on_boot,
+)
+from duenotice.agent.state import Events, LedgerRecord, apply, revision_of
 from duenotice.wire.seen_documents import SeenEvent
 from tests.unit.agent.build import ME, NOW
 
@@ -37,7 +48,7 @@ class Agent(RuleBasedStateMachine):
         self.now, self.boot = NOW, 1
         self.real: dict[str, SeenEvent] = {}
         self.read: dict[str, SeenEvent] | None = None
-        self.cases: Cases = {}
+        self.events: Events = {}
         self.begun: dict[
             tuple[str, str], str
         ] = {}  # (event, handler) → boot on which prepare last began, if not undone
@@ -72,24 +83,24 @@ class Agent(RuleBasedStateMachine):
 
     # The agent
 
-    def view(self) -> PlanView:
+    def world(self) -> World:
         approval = ApprovalPolicy("own")
-        return PlanView(ME, f"boot-{self.boot}", self.now, RULES, HANDLERS, approval, {}, self.read is not None)
+        return World(ME, f"boot-{self.boot}", self.now, RULES, HANDLERS, approval, {}, self.read is not None)
 
     def note(self, *records: LedgerRecord) -> None:
         for each in records:
-            apply(self.cases, each)
+            apply(self.events, each)
 
-    def record(self, what: str, step: Step, content: str = "", reason: str = "") -> None:
+    def record(self, what: str, step: Step, revision: str = "", reason: str = "") -> None:
         handler = getattr(step, "handler", "")
-        self.note(LedgerRecord(what, step.event_id, self.now, f"boot-{self.boot}", handler, content, reason))  # type: ignore[arg-type]
+        self.note(LedgerRecord(what, step.event_id, self.now, f"boot-{self.boot}", handler, revision, reason))  # type: ignore[arg-type]
 
     @rule()
     def poll(self) -> None:
         self.read = dict(self.real)
         hit = {event_id for event_id, event in self.real.items() if event.hits(ME)}
         self.over |= {event_id for event_id, _ in self.begun if event_id not in hit}
-        self.note(*sight(self.real.values(), self.cases, self.view()))
+        self.note(*observe(self.real.values(), self.events, self.world()))
 
     @rule(seconds=st.sampled_from([1, 60, 600, 1000]))
     def wait(self, seconds: int) -> None:
@@ -101,12 +112,14 @@ class Agent(RuleBasedStateMachine):
         self.boot += reboots
         self.read = None
         self.over |= {event_id for (event_id, _), boot in self.begun.items() if boot != f"boot-{self.boot}"}
-        self.note(*woken(self.cases, self.view()))
+        self.note(*on_boot(self.events, self.world()))
 
-    @precondition(lambda self: bool(plan(self.cases, self.view())))
+    @precondition(lambda self: bool(next_steps(self.events, self.world())))
     @rule(data=st.data(), ends=st.sampled_from(["well", "well", "badly", "killed"]))
     def step(self, data: st.DataObject, ends: str) -> None:
-        steps = [each for each in plan(self.cases, self.view()) if isinstance(each, Prepare | Recover | Approve)]
+        steps = [
+            each for each in next_steps(self.events, self.world()) if isinstance(each, Prepare | Recover | Approve)
+        ]
         if steps:
             self.do(data.draw(st.sampled_from(steps)), ends)
 
@@ -115,7 +128,7 @@ class Agent(RuleBasedStateMachine):
         """A quiet moment: the agent reads, and some things go well."""
         self.poll()
         for _ in range(times):
-            for each in plan(self.cases, self.view())[:1]:
+            for each in next_steps(self.events, self.world())[:1]:
                 self.do(each, "well")
 
     def do(self, step: Step, ends: str) -> None:
@@ -128,11 +141,11 @@ class Agent(RuleBasedStateMachine):
                 self.approve(step, ends)
 
     def prepare(self, step: Prepare, ends: str) -> None:
-        case = self.cases[step.event_id]
-        content = case.content
-        assert (step.event_id, step.handler, content) not in self.succeeded, "S13: again after success"
+        tracked = self.events[step.event_id]
+        revision = tracked.revision
+        assert (step.event_id, step.handler, revision) not in self.succeeded, "S13: again after success"
         assert self.read is not None and self.read[step.event_id].hits(ME), "H01: acts on what does not hit us"
-        assert case.not_before and self.now + timedelta(seconds=step.seconds) < case.not_before, (
+        assert tracked.not_before and self.now + timedelta(seconds=step.seconds) < tracked.not_before, (
             "H07: beyond the notice"
         )
         assert step.event_id not in self.over or all(event_id != step.event_id for event_id, _ in self.begun), (
@@ -141,14 +154,14 @@ class Agent(RuleBasedStateMachine):
         self.over.discard(step.event_id)
         self.begun[step.event_id, step.handler] = f"boot-{self.boot}"
         self.forget((step.event_id, step.handler))  # what was done for other content counts no more
-        self.record("preparing", step, content)
+        self.record("preparing", step, revision)
         if ends == "killed":
             self.die(reboots=False)
             return
-        self.finished.add((step.event_id, step.handler, content))
+        self.finished.add((step.event_id, step.handler, revision))
         if ends == "well":
-            self.succeeded.add((step.event_id, step.handler, content))
-        self.record("prepared" if ends == "well" else "failed", step, content)
+            self.succeeded.add((step.event_id, step.handler, revision))
+        self.record("prepared" if ends == "well" else "failed", step, revision)
 
     def recover(self, step: Recover, ends: str) -> None:
         key = (step.event_id, step.handler)
@@ -173,32 +186,32 @@ class Agent(RuleBasedStateMachine):
         event = self.read[step.event_id]
         assert event.status == "Scheduled" and event.leader == ME, "H03: not Scheduled, or not the leader"
         matching = next(each for each in RULES if each.matches(event))
-        content = fingerprint(event)
+        revision = revision_of(event)
         for name in matching.handlers:
-            done = (step.event_id, name, content)
+            done = (step.event_id, name, revision)
             may_fail = matching.approve_after_failure or not HANDLERS[name].required
             assert done in (self.finished if may_fail else self.succeeded), f"S12: {name} is not done"
             assert self.begun[step.event_id, name] == f"boot-{self.boot}", "S12: done before a reboot"
         if ends == "killed":
             self.die(reboots=False)
         elif ends == "well":
-            self.record("approved", step, content)
+            self.record("approved", step, revision)
 
     @invariant()
     def no_case_is_forgotten(self) -> None:
         """What was begun and not put back is in the ledger."""
         for event_id, handler in self.begun:
-            assert self.cases[event_id].works[handler].state != "recovered"
+            assert self.events[event_id].runs[handler].state != "recovered"
 
     def teardown(self) -> None:
         """Once faults stop and the events are over, everything is put back, and nothing is left to do (S15)."""
         self.real.clear()
         self.poll()
         for _ in range(50):
-            for each in plan(self.cases, self.view()):
+            for each in next_steps(self.events, self.world()):
                 self.do(each, "well")
         assert not self.begun, "S15: left drained"
-        assert plan(self.cases, self.view()) == []
+        assert next_steps(self.events, self.world()) == []
 
 
 TestPromises = Agent.TestCase

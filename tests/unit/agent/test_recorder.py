@@ -2,13 +2,13 @@
 
 import pytest
 
-from duenotice.agent.cases import CLOSED_KEPT, LedgerRecord
-from duenotice.agent.recorder import Pretended, Recorder
+from duenotice.agent.ledger import MemoryLedger, Recorder
+from duenotice.agent.state import CLOSED_KEPT, LedgerRecord
 from duenotice.errors import Misconfigured
 from tests.unit.agent.build import append, event, record, seen
 
 
-class FullDisk(Pretended):
+class FullDisk(MemoryLedger):
     """A ledger that has no room."""
 
     async def append(self, *records: LedgerRecord) -> None:
@@ -27,8 +27,8 @@ def test_a_record_that_could_not_be_stored_is_neither_counted_nor_logged(capsys:
 
 def test_a_dry_run_forgets_old_cases_as_the_ledger_does() -> None:
     """It may run for weeks (S24)."""
-    pretended = Pretended({})
+    pretended = MemoryLedger({})
     for number in range(CLOSED_KEPT + 5):
         one = event(event_id=f"E{number}")
         append(pretended, seen(one), record("returning", of=one, reason="gone"))
-    assert list(pretended.cases) == [f"E{number}" for number in range(5, CLOSED_KEPT + 5)]
+    assert list(pretended.events) == [f"E{number}" for number in range(5, CLOSED_KEPT + 5)]

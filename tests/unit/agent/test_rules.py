@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.agent.rules import HandlerRule, rule_for
+from duenotice.agent.planner import HandlerRule, match_rule
 from tests.unit.agent.build import event
 
 
@@ -37,6 +37,6 @@ def test_what_a_rule_matches(rule, changed, matches):
 def test_the_first_rule_that_matches_wins():
     """In the order of the file."""
     short, rest = HandlerRule((), types=("Freeze",), shorter_than=10.0), HandlerRule(("a",), types=("Freeze",))
-    assert rule_for([short, rest], event(type="Freeze", duration=5)) is short
-    assert rule_for([short, rest], event(type="Freeze")) is rest
-    assert rule_for([short, rest], event(type="Reboot")) is None
+    assert match_rule([short, rest], event(type="Freeze", duration=5)) is short
+    assert match_rule([short, rest], event(type="Freeze")) is rest
+    assert match_rule([short, rest], event(type="Reboot")) is None

@@ -11,7 +11,7 @@ from duenotice.errors import Conflict
 from duenotice.settings import ServeSettings
 from duenotice.store.postgres_members import PostgresMembers
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import records
 from tests.support.leading import LeadingJournal
 from tests.support.postgres import Database, database, postgres_folder
 

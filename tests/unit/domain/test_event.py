@@ -12,7 +12,7 @@ from duenotice.domain.event import MAINTENANCES, REMOVALS, Cause, Event, EventTy
 from duenotice.domain.rules.timing import MINIMUM_SECONDS
 from duenotice.host.power import OPERATIONS
 from duenotice.testkit.verdicts import evidence
-from duenotice.testkit.verdicts.untried import OF_ONE_VM, OF_SEVERAL_VMS
+from duenotice.testkit.verdicts.verdict import OF_ONE_VM, OF_SEVERAL_VMS
 from duenotice.wire.api_versions import EVERY_VERSION, TYPE_NAMES
 from tests.unit.domain.build import NOW
 

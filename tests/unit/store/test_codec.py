@@ -14,7 +14,7 @@ from duenotice.domain.records import Record
 from duenotice.errors import Damaged, Misconfigured
 from duenotice.store.codec import RECORDS, SNAPSHOTS, Codec, Row, checksum
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import record, snapshot
+from duenotice.testkit.journal_contract import record, snapshot
 
 STORED = b"""{"position":7,"at":"2026-03-01T12:00:00Z","actor":"alice","transition":{"change":"event-raised",
 "event":{"id":"E-1","type":"reboot","cause":"maintenance","scope":"set/web","resources":["web-0"],

@@ -4,7 +4,7 @@ import pytest
 
 from duenotice.store import memory
 from duenotice.store.memory import MemoryJournal
-from duenotice.testkit.journal_examples import records, snapshot
+from duenotice.testkit.journal_contract import records, snapshot
 
 
 @pytest.fixture

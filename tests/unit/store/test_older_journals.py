@@ -8,7 +8,7 @@ import pytest
 from duenotice.errors import Damaged, Misconfigured
 from duenotice.store.sqlite import SqliteJournal
 from duenotice.store.sqlite_file import SCHEMA_VERSION
-from duenotice.testkit.journal_examples import record
+from duenotice.testkit.journal_contract import record
 
 
 def edited(directory: Path, statement: str) -> bytes:

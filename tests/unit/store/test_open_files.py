@@ -11,7 +11,7 @@ import pytest
 from duenotice.errors import Unavailable
 from duenotice.store.open_files import OpenFiles
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import records, snapshot
+from duenotice.testkit.journal_contract import records, snapshot
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from duenotice.store.codec import RECORDS, checksum
 from duenotice.store.postgres import _FIND, _NEXT_RECORDS
 from duenotice.store.postgres_members import PostgresMembers
 from duenotice.store.postgres_schema import prepared
-from duenotice.testkit.journal_examples import NOON, big_record, records, snapshot
+from duenotice.testkit.journal_contract import NOON, big_record, records, snapshot
 from tests.handlers.databases import BINARIES
 from tests.support.leading import LeadingJournal
 from tests.support.postgres import Database, Server, Wire
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.machine
 ROUNDS = 4
 APPEND_FOR_EVER = """
 import pathlib, sys
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import records
 from tests.support.leading import LeadingJournal
 journal = LeadingJournal(sys.argv[2], pathlib.Path(sys.argv[1]))
 while True:

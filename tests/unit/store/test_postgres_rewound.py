@@ -14,7 +14,7 @@ from duenotice.store.data_dir import CheckpointFile, LocalCheckpoint
 from duenotice.store.postgres import PostgresJournal
 from duenotice.store.postgres_members import PostgresMembers
 from duenotice.store.postgres_schema import prepared
-from duenotice.testkit.journal_examples import NOON, records
+from duenotice.testkit.journal_contract import NOON, records
 from tests.support.postgres import Database
 
 pytestmark = pytest.mark.machine

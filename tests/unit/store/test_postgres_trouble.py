@@ -17,9 +17,9 @@ from duenotice.errors import Damaged, DuenoticeError, Misconfigured, Unavailable
 from duenotice.store import postgres_connection
 from duenotice.store.postgres_connection import Connection, name_of
 from duenotice.store.postgres_schema import VERSION, About, about, migrate, prepared
-from duenotice.testkit.journal_examples import record, records
+from duenotice.testkit.journal_contract import record, records
+from tests.handlers.contexts import wait_until
 from tests.handlers.databases import answers
-from tests.handlers.occasions import wait_until
 from tests.programs import require_program
 from tests.support.leading import LeadingJournal
 from tests.support.ports import free_port

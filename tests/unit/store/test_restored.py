@@ -9,7 +9,7 @@ from duenotice.domain.records import IncarnationsLifted, Record
 from duenotice.store.codec import RECORDS, mark_of
 from duenotice.store.data_dir import DataDirectory
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import NOON, record, records, snapshot
+from duenotice.testkit.journal_contract import NOON, record, records, snapshot
 
 
 def lift(position: int, by: int = 7) -> Record:

@@ -13,13 +13,13 @@ from duenotice.errors import Conflict, Damaged, Misconfigured, Unavailable
 from duenotice.store import sqlite
 from duenotice.store.sqlite import SqliteJournal
 from duenotice.store.sqlite_file import make_writable
-from duenotice.testkit.journal_examples import big_record, record, records, snapshot
+from duenotice.testkit.journal_contract import big_record, record, records, snapshot
 
 ROUNDS = 6
 APPEND_FOR_EVER = """
 import pathlib, sys
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import records
 journal = SqliteJournal(pathlib.Path(sys.argv[1]))
 while True:
     position = journal.last_position()
@@ -31,7 +31,7 @@ FILL_THE_DISK = """
 import pathlib, resource, sys
 from duenotice.errors import Unavailable
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import big_record, records
+from duenotice.testkit.journal_contract import big_record, records
 journal = SqliteJournal(pathlib.Path(sys.argv[1]))
 journal.append(records(1, 3))
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -52,7 +52,7 @@ LITTLE_ROOM = """
 import pathlib, resource, sys
 from duenotice.errors import Unavailable
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import records
+from duenotice.testkit.journal_contract import records
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 journal = SqliteJournal(pathlib.Path(sys.argv[1]))
 try:
@@ -65,7 +65,7 @@ journal.close()
 APPEND_AND_DIE = """
 import os, pathlib, signal, sys
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import big_record
+from duenotice.testkit.journal_contract import big_record
 SqliteJournal(pathlib.Path(sys.argv[1])).append([big_record(position) for position in range(1, 151)])
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -13,7 +13,7 @@ from duenotice.domain.snapshot import Snapshot
 from duenotice.errors import Damaged, Misconfigured
 from duenotice.store import codec, sqlite_file
 from duenotice.store.sqlite import SqliteJournal
-from duenotice.testkit.journal_examples import big_record, record, records, snapshot
+from duenotice.testkit.journal_contract import big_record, record, records, snapshot
 
 RECORDS = [*records(1, 30), big_record(31), *records(32, 40)]
 SNAPSHOTS = [snapshot(20, "older", vms=40), snapshot(35, "newer", vms=40)]

@@ -1,12 +1,32 @@
 """What every handler has: the two verbs `prepare` and `recover`. A handler decides nothing about events."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from duenotice.agent.handlers.options import Argv
-from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.clock import monotonic
+from duenotice.errors import DuenoticeError, Malformed, Unavailable
 from duenotice.wire.seen_documents import SeenEvent
+from duenotice.wire.spans import parse_duration
+
+Argv = tuple[str, ...]
+"""A program and its arguments; never a line for a shell."""
+
+
+class SpanSeconds(float):
+    """Seconds, written as `30s`, `5m` or a plain number."""
+
+
+def read_value(kind: type, value: Any) -> Any:
+    """msgspec's hook for the types that TOML does not have."""
+    if kind is not SpanSeconds or isinstance(value, bool):
+        raise TypeError("Expected a span such as 30s")
+    try:
+        return SpanSeconds(parse_duration(str(value)))
+    except Malformed as error:
+        raise ValueError(f"{error.message} {error.hint}") from None
+
 
 Keys = TypeVar("Keys")
 Note = Callable[[str, Any], Awaitable[None]]
@@ -41,7 +61,7 @@ class TryAgain(HandlerFailed, Unavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class HandlerContext:
     """What a handler is told.
 
     `deadline` is the moment, in seconds of `duenotice.clock.monotonic`, by which the verb must have returned.
@@ -77,15 +97,15 @@ class Handler(Generic[Keys]):
         self.name = name
         self._options = options
 
-    async def prepare(self, occasion: Occasion) -> None:
+    async def prepare(self, context: HandlerContext) -> None:
         """Prepare for the event; returning means ready, raising means not ready."""
         raise NotImplementedError
 
-    async def recover(self, occasion: Occasion) -> None:
+    async def recover(self, context: HandlerContext) -> None:
         """Put back what was noted; called once the event is gone or the machine has rebooted, until it works."""
         raise NotImplementedError
 
-    # A handler may also have `async def undone(self, occasion) -> str`: what of its work was undone since it prepared,
+    # A handler may also have `async def undone(self, context) -> str`: what of its work was undone since it prepared,
     # in words, and "" when nothing was. It is asked every ten seconds until the event begins, and has as long for its
     # answer. One that can tell only with some options has `looks`, too: whether these are given.
 
@@ -96,3 +116,27 @@ class Handler(Generic[Keys]):
     def files(self) -> Iterable[str]:
         """The files with addresses, secrets or certificates that it would read; an empty text is none."""
         return ()
+
+
+PAUSE = 0.2
+
+
+def seconds_left(context: HandlerContext) -> float:
+    """How long the verb still has (H07)."""
+    return max(0.0, context.deadline - monotonic())
+
+
+async def until(
+    context: HandlerContext,
+    what: str | Callable[[], str],
+    reached: Callable[[], Awaitable[bool]],
+    pause: float = PAUSE,
+) -> None:
+    """Return when `reached`, or fail shortly before the deadline with an error that says what was waited for."""
+    while not await reached():
+        if seconds_left(context) <= pause:
+            raise HandlerFailed(
+                f"Gave up waiting for {what if isinstance(what, str) else what()}.",
+                hint="Give the handler a longer timeout, or find out why it takes so long.",
+            )
+        await asyncio.sleep(pause)

@@ -7,11 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
-from duenotice.agent.handlers.deadline import until
-from duenotice.agent.handlers.hook import run_hook
-from duenotice.agent.handlers.options import Argv, SpanSeconds
-from duenotice.agent.handlers.units import SYSTEMCTL, Units, check_unit
+from duenotice.agent.handlers.base import Argv, Handler, HandlerContext, HandlerFailed, SpanSeconds, until
+from duenotice.agent.handlers.processes import run_hook
+from duenotice.agent.handlers.systemd import SYSTEMCTL, Units, check_unit
 from duenotice.clock import monotonic
 
 Stamp = tuple[int, int, int]
@@ -50,34 +48,34 @@ class Checkpoint(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
+    async def prepare(self, context: HandlerContext) -> None:
         before = _stamp(self._options.file)
-        await occasion.note("begun", True)
-        await self._tell(occasion)
-        await self._wait_until_written(occasion, before)
+        await context.note("begun", True)
+        await self._tell(context)
+        await self._wait_until_written(context, before)
 
-    async def recover(self, occasion: Occasion) -> None:
-        if occasion.notes.get("begun") and self._options.recover:
-            await run_hook(self._options.recover, "recover", occasion)
-            await occasion.note("begun", False)
+    async def recover(self, context: HandlerContext) -> None:
+        if context.notes.get("begun") and self._options.recover:
+            await run_hook(self._options.recover, "recover", context)
+            await context.note("begun", False)
 
     def programs(self) -> list[Argv]:
         systemctl = [self._options.systemctl] if self._options.unit else []
         return [self._options.command, self._options.recover, *systemctl]
 
-    async def _tell(self, occasion: Occasion) -> None:
+    async def _tell(self, context: HandlerContext) -> None:
         options = self._options
         if options.command:
-            await run_hook(options.command, "prepare", occasion)
+            await run_hook(options.command, "prepare", context)
         elif options.unit:
-            pid = await Units(options.systemctl, occasion).main_pid(options.unit)
+            pid = await Units(options.systemctl, context).main_pid(options.unit)
             _send(pid, options.signal, options.unit)
         else:
             pid = _read_pid(options.pidfile)
             _check_owner(pid, options.pidfile)
             _send(pid, options.signal, options.pidfile)
 
-    async def _wait_until_written(self, occasion: Occasion, before: Stamp) -> None:
+    async def _wait_until_written(self, context: HandlerContext, before: Stamp) -> None:
         seen, since = before, monotonic()
 
         async def settled() -> bool:
@@ -86,7 +84,7 @@ class Checkpoint(Handler[Options]):
                 seen, since = now, monotonic()
             return seen not in (before, _ABSENT) and monotonic() - since >= self._options.settle
 
-        await until(occasion, f"{self._options.file} to be written", settled, pause=0.05)
+        await until(context, f"{self._options.file} to be written", settled, pause=0.05)
 
 
 def _stamp(file: str) -> Stamp:

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from duenotice.agent.cases import fingerprint
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
-from duenotice.agent.handlers.hook import look_with, run_hook
-from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.base import Argv, Handler, HandlerContext, HandlerFailed
+from duenotice.agent.handlers.processes import look_with, run_hook
+from duenotice.agent.state import revision_of
 
 _HOOK_NAME = re.compile(r"\d\d-[\w.-]+", re.ASCII)
 
@@ -47,21 +46,21 @@ class CommandHandler(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
+    async def prepare(self, context: HandlerContext) -> None:
         for step in self._steps():
-            await prepare_step(step, occasion)
+            await prepare_step(step, context)
 
-    async def recover(self, occasion: Occasion) -> None:
+    async def recover(self, context: HandlerContext) -> None:
         for step in reversed(self._steps()):
-            await recover_step(step, occasion)
+            await recover_step(step, context)
 
     @property
     def looks(self) -> bool:
         return bool(self._options.prepared)
 
-    async def undone(self, occasion: Occasion) -> str:
+    async def undone(self, context: HandlerContext) -> str:
         """What the administrator's program says."""
-        return await look_with(self._options.prepared, occasion)
+        return await look_with(self._options.prepared, context)
 
     def programs(self) -> list[Argv]:
         argvs = [argv for step in self._steps() for argv in (step.prepare, step.recover)]
@@ -79,21 +78,21 @@ class CommandHandler(Handler[Options]):
             raise HandlerFailed(f"Cannot read the folder of hooks: {error}.", hint="Make the folder.") from None
 
 
-async def prepare_step(step: HookStep, occasion: Occasion) -> None:
+async def prepare_step(step: HookStep, context: HandlerContext) -> None:
     """Run it, unless an earlier try for this content did (S12); `begun` is durable before anything happens (S15)."""
-    done = f"done {fingerprint(occasion.event)}" + (f" {occasion.again}" if occasion.again else "")
-    if occasion.notes.get(step.name) == done:
+    done = f"done {revision_of(context.event)}" + (f" {context.again}" if context.again else "")
+    if context.notes.get(step.name) == done:
         return
-    await occasion.note(step.name, "begun")
+    await context.note(step.name, "begun")
     if step.prepare:
-        await run_hook(step.prepare, "prepare", occasion)
-    await occasion.note(step.name, done)
+        await run_hook(step.prepare, "prepare", context)
+    await context.note(step.name, done)
 
 
-async def recover_step(step: HookStep, occasion: Occasion) -> None:
+async def recover_step(step: HookStep, context: HandlerContext) -> None:
     """Undo once what had begun, however far it got."""
-    if occasion.notes.get(step.name, "undone") == "undone":
+    if context.notes.get(step.name, "undone") == "undone":
         return
     if step.recover:
-        await run_hook(step.recover, "recover", occasion)
-    await occasion.note(step.name, "undone")
+        await run_hook(step.recover, "recover", context)
+    await context.note(step.name, "undone")

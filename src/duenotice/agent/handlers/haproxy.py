@@ -7,9 +7,15 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left, until
-from duenotice.agent.handlers.options import SpanSeconds
+from duenotice.agent.handlers.base import (
+    Handler,
+    HandlerContext,
+    HandlerFailed,
+    SpanSeconds,
+    TryAgain,
+    seconds_left,
+    until,
+)
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured
 from duenotice.settings import parse_listen
@@ -44,36 +50,36 @@ class Haproxy(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
+    async def prepare(self, context: HandlerContext) -> None:
         states = await self._states()
         ours = [server for server in self._options.servers if not states[server] & (MAINTENANCE | DRAIN)]
-        await occasion.note("drained", sorted({*occasion.notes.get("drained", []), *ours}))
+        await context.note("drained", sorted({*context.notes.get("drained", []), *ours}))
         for server in ours:
             await self._ask(f"set server {server} state drain")
-        await self._wait_for_sessions(occasion)
+        await self._wait_for_sessions(context)
 
-    async def recover(self, occasion: Occasion) -> None:
-        drained = occasion.notes.get("drained", [])
+    async def recover(self, context: HandlerContext) -> None:
+        drained = context.notes.get("drained", [])
         states = await self._states() if drained else {}
         for server in drained:
             # Maintenance replaces drain: somebody took the server out for another reason, so it stays out.
             if states[server] & DRAIN:
                 await self._ask(f"set server {server} state ready")
 
-    async def undone(self, occasion: Occasion) -> str:
+    async def undone(self, context: HandlerContext) -> str:
         """HAProxy has been reloaded, or somebody has given a server its traffic back."""
         states = await self._states()
-        ready = [server for server in occasion.notes.get("drained", []) if not states[server] & (MAINTENANCE | DRAIN)]
+        ready = [server for server in context.notes.get("drained", []) if not states[server] & (MAINTENANCE | DRAIN)]
         return f"{', '.join(ready)} takes new sessions again" if ready else ""
 
-    async def _wait_for_sessions(self, occasion: Occasion) -> None:
+    async def _wait_for_sessions(self, context: HandlerContext) -> None:
         limit = self._options.limit
-        enough = occasion.deadline if limit is None else monotonic() + min(limit, seconds_left(occasion))
+        enough = context.deadline if limit is None else monotonic() + min(limit, seconds_left(context))
 
         async def idle() -> bool:
             return await self._sessions() == 0 or (limit is not None and monotonic() >= enough)
 
-        await until(occasion, f"sessions of {', '.join(self._options.servers)} to end", idle)
+        await until(context, f"sessions of {', '.join(self._options.servers)} to end", idle)
 
     async def _sessions(self) -> int:
         rows = csv.DictReader((await self._table("show stat")).splitlines())

@@ -7,13 +7,25 @@ from typing import Any
 
 import msgspec
 
-from duenotice.agent.handlers import KINDS
-from duenotice.agent.handlers.base import Handler, HandlerFailed
-from duenotice.agent.handlers.options import read_value
+from duenotice.agent.handlers.base import Handler, HandlerFailed, read_value
 from duenotice.agent.handlers.trust import distrust, distrust_files
 from duenotice.toml import Misplaced, misfit, near_miss, shown
 
 GROUP = "duenotice.handlers"
+KINDS = {
+    "command": "duenotice.agent.handlers.command:CommandHandler",
+    "systemd": "duenotice.agent.handlers.systemd:Systemd",
+    "haproxy": "duenotice.agent.handlers.haproxy:Haproxy",
+    "patroni": "duenotice.agent.handlers.patroni:Patroni",
+    "postgresql": "duenotice.agent.handlers.postgresql:Postgresql",
+    "kubernetes": "duenotice.agent.handlers.kubernetes:Kubernetes",
+    "checkpoint": "duenotice.agent.handlers.checkpoint:Checkpoint",
+    "webhook": "duenotice.agent.handlers.webhook:Webhook",
+    "readiness": "duenotice.agent.handlers.readiness:Readiness",
+    "log": "duenotice.agent.handlers.log:Log",
+    "shutdown": "duenotice.agent.handlers.shutdown:Shutdown",
+}
+"""Our own kinds by name. Each is imported when a configuration asks for it."""
 
 
 def load(name: str, kind: str, keys: Mapping[str, Any]) -> Handler[Any]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion
+from duenotice.agent.handlers.base import Handler, HandlerContext, HandlerFailed
 from duenotice.clock import wall
 from duenotice.escape import one_line
 from duenotice.wire.seen_documents import event_to_json
@@ -39,35 +39,35 @@ class Log(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
-        await occasion.note("logged", True)
-        self._write("prepare", f"{_named(occasion)} is coming", occasion)
+    async def prepare(self, context: HandlerContext) -> None:
+        await context.note("logged", True)
+        self._write("prepare", f"{_named(context)} is coming", context)
 
-    async def recover(self, occasion: Occasion) -> None:
-        if occasion.notes.get("logged"):
-            self._write("recover", f"{_named(occasion)} is over", occasion)
-            await occasion.note("logged", False)
+    async def recover(self, context: HandlerContext) -> None:
+        if context.notes.get("logged"):
+            self._write("recover", f"{_named(context)} is over", context)
+            await context.note("logged", False)
 
-    def _write(self, phase: str, message: str, occasion: Occasion) -> None:
+    def _write(self, phase: str, message: str, context: HandlerContext) -> None:
         try:
             if self._options.to == "journald":
-                _send(self._options.path or JOURNAL, journal_entry(phase, message, occasion))
+                _send(self._options.path or JOURNAL, journal_entry(phase, message, context))
             else:
-                _append(self._options.path, json_line(phase, message, occasion))
+                _append(self._options.path, json_line(phase, message, context))
         except OSError as error:
             where = self._options.path or self._options.to
             raise HandlerFailed(f"Cannot write to {where}: {error.strerror}.", hint="Check the path.") from None
 
 
-def json_line(phase: str, message: str, occasion: Occasion) -> bytes:
+def json_line(phase: str, message: str, context: HandlerContext) -> bytes:
     """One line, in ASCII only, so that no name can begin another line."""
-    head = {"time": wall().isoformat(timespec="milliseconds"), "message": message, "phase": phase, "vm": occasion.vm}
-    return json.dumps(head | {"drill": occasion.drill, "event": event_to_json(occasion.event)}).encode() + b"\n"
+    head = {"time": wall().isoformat(timespec="milliseconds"), "message": message, "phase": phase, "vm": context.vm}
+    return json.dumps(head | {"drill": context.drill, "event": event_to_json(context.event)}).encode() + b"\n"
 
 
-def journal_entry(phase: str, message: str, occasion: Occasion) -> bytes:
+def journal_entry(phase: str, message: str, context: HandlerContext) -> bytes:
     """journald's native form; values have their length, so none can forge a field, and are made visible (S28)."""
-    event = occasion.event
+    event = context.event
     fields = {
         "MESSAGE": message,
         "PRIORITY": NOTICE,
@@ -78,7 +78,7 @@ def journal_entry(phase: str, message: str, occasion: Occasion) -> bytes:
         "DUENOTICE_EVENT_RESOURCES": ",".join(event.resources),
         "DUENOTICE_EVENT_DESCRIPTION": event.description,
         "DUENOTICE_EVENT_PHASE": phase,
-        "DUENOTICE_VM": occasion.vm,
+        "DUENOTICE_VM": context.vm,
     }
     return b"".join(_field(name, one_line(value[:LONGEST_VALUE])[:LONGEST_VALUE]) for name, value in fields.items())
 
@@ -88,9 +88,9 @@ def _field(name: str, value: str) -> bytes:
     return name.encode() + b"\n" + struct.pack("<Q", len(data)) + data + b"\n"
 
 
-def _named(occasion: Occasion) -> str:
-    event = occasion.event
-    drill = " (drill)" if occasion.drill else ""
+def _named(context: HandlerContext) -> str:
+    event = context.event
+    drill = " (drill)" if context.drill else ""
     return f"{event.type} {event.event_id} of {', '.join(event.resources)}{drill}"
 
 

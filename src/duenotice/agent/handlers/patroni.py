@@ -5,8 +5,7 @@ import json
 import msgspec
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left, until
+from duenotice.agent.handlers.base import Handler, HandlerContext, HandlerFailed, TryAgain, seconds_left, until
 from duenotice.agent.handlers.secrets import basic_auth, trusting
 from duenotice.errors import Malformed
 from duenotice.http.fetch import HttpAnswer, fetch, parse_url
@@ -79,53 +78,53 @@ class Patroni(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
+    async def prepare(self, context: HandlerContext) -> None:
         # In this order: if the role moves in between, Patroni refuses, because the node named does not lead any more.
-        leader = await self._leader(occasion)
-        led = occasion.notes.get("led")
-        mine = await self._call(occasion, self._at("/leader"))
+        leader = await self._leader(context)
+        led = context.notes.get("led")
+        mine = await self._call(context, self._at("/leader"))
         if mine.status == 200:
             led = leader.name
             _must_stream(mine, self._options.candidate)
-            await occasion.note("led", led)
-            await self._switch_over(occasion, led, self._options.candidate)
+            await context.note("led", led)
+            await self._switch_over(context, led, self._options.candidate)
         if led:
-            await until(occasion, f"another leader, and {led} its replica", lambda: self._follows(occasion, led))
+            await until(context, f"another leader, and {led} its replica", lambda: self._follows(context, led))
 
-    async def recover(self, occasion: Occasion) -> None:
-        me = occasion.notes.get("led")
+    async def recover(self, context: HandlerContext) -> None:
+        me = context.notes.get("led")
         if not me or not self._options.switch_back:
             return
-        leader = await self._leader(occasion)
+        leader = await self._leader(context)
         if leader.name != me:
-            _must_stream(await self._call(occasion, leader.api_url), me)
-            await self._switch_over(occasion, leader.name, me)
+            _must_stream(await self._call(context, leader.api_url), me)
+            await self._switch_over(context, leader.name, me)
 
     def files(self) -> list[str]:
         return [self._options.password_file, self._options.ca_file]
 
-    async def _switch_over(self, occasion: Occasion, leader: str, candidate: str) -> None:
+    async def _switch_over(self, context: HandlerContext, leader: str, candidate: str) -> None:
         asked = {"leader": leader} | ({"candidate": candidate} if candidate else {})
-        answer = await self._call(occasion, self._at("/switchover"), method="POST", body=json.dumps(asked).encode())
+        answer = await self._call(context, self._at("/switchover"), method="POST", body=json.dumps(asked).encode())
         if answer.status != 200:
             said = answer.body.decode(errors="replace").strip()
             raise TryAgain(f"Patroni did not switch over ({answer.status}): {said}", hint="See `patronictl list`.")
 
-    async def _follows(self, occasion: Occasion, me: str) -> bool:
+    async def _follows(self, context: HandlerContext, me: str) -> bool:
         """Whether the cluster's record, which may be old, and this node itself both say so."""
-        well = [member for member in await self._members(occasion) if member.state in _WELL]
+        well = [member for member in await self._members(context) if member.state in _WELL]
         led = {member.timeline for member in well if member.leads}
         agreed = any(member.name == me and not member.leads and member.timeline in led for member in well)
-        return agreed and (await self._call(occasion, self._at("/replica"))).status == 200
+        return agreed and (await self._call(context, self._at("/replica"))).status == 200
 
-    async def _leader(self, occasion: Occasion) -> PatroniMember:
-        for member in await self._members(occasion):
+    async def _leader(self, context: HandlerContext) -> PatroniMember:
+        for member in await self._members(context):
             if member.leads:
                 return member
         raise TryAgain("The Patroni cluster has no leader now.", hint="See `patronictl list`.")
 
-    async def _members(self, occasion: Occasion) -> tuple[PatroniMember, ...]:
-        answer = await self._call(occasion, self._at("/cluster"))
+    async def _members(self, context: HandlerContext) -> tuple[PatroniMember, ...]:
+        answer = await self._call(context, self._at("/cluster"))
         try:
             return msgspec.json.decode(answer.body, type=PatroniCluster).members
         except msgspec.MsgspecError:
@@ -136,13 +135,13 @@ class Patroni(Handler[Options]):
     def _at(self, path: str) -> str:
         return self._options.url.rstrip("/") + path
 
-    async def _call(self, occasion: Occasion, url: str, method: str = "GET", body: bytes = b"") -> HttpAnswer:
+    async def _call(self, context: HandlerContext, url: str, method: str = "GET", body: bytes = b"") -> HttpAnswer:
         return await fetch(
             url,
             method=method,
             body=body,
             headers={"Content-Type": "application/json"} | (self._credentials() if method == "POST" else {}),
-            timeout=seconds_left(occasion),
+            timeout=seconds_left(context),
             trust=trusting(self._options.ca_file),
         )
 

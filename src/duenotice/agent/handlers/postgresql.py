@@ -2,9 +2,7 @@
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Handler, Occasion
-from duenotice.agent.handlers.deadline import until
-from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.base import Argv, Handler, HandlerContext, until
 from duenotice.agent.handlers.processes import run
 
 _SWITCH_WAL = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_switch_wal() END"
@@ -36,24 +34,24 @@ class Postgresql(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
-        await self._ask(occasion, "CHECKPOINT")
+    async def prepare(self, context: HandlerContext) -> None:
+        await self._ask(context, "CHECKPOINT")
         if self._options.switch_wal:
-            await self._ask(occasion, _SWITCH_WAL)
+            await self._ask(context, _SWITCH_WAL)
         if self._options.wait_for_replicas:
-            position = await self._ask(occasion, _POSITION)
-            await until(occasion, f"replicas to flush {position}", lambda: self._flushed(occasion, position), pause=0.5)
+            position = await self._ask(context, _POSITION)
+            await until(context, f"replicas to flush {position}", lambda: self._flushed(context, position), pause=0.5)
 
-    async def recover(self, occasion: Occasion) -> None:
+    async def recover(self, context: HandlerContext) -> None:
         """Nothing to do: a checkpoint need not be undone."""
 
     def programs(self) -> list[Argv]:
         return [self._options.psql]
 
-    async def _flushed(self, occasion: Occasion, position: str) -> bool:
-        return await self._ask(occasion, _BEHIND.format(position)) == "0"
+    async def _flushed(self, context: HandlerContext, position: str) -> bool:
+        return await self._ask(context, _BEHIND.format(position)) == "0"
 
-    async def _ask(self, occasion: Occasion, query: str) -> str:
+    async def _ask(self, context: HandlerContext, query: str) -> str:
         flags = ("--no-psqlrc", "--no-password", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
         argv = (*self._options.psql, *flags, f"--dbname={self._options.connection}", f"--command={query}")
-        return (await run(argv, occasion)).strip()
+        return (await run(argv, context)).strip()

@@ -4,6 +4,7 @@ Its end is what counts: a child that it leaves may hold its pipes open for ever.
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -15,10 +16,10 @@ from typing import Any, NamedTuple
 
 import duenotice
 from duenotice.agent.handlers import supervisor
-from duenotice.agent.handlers.base import HandlerFailed, Occasion, Printed, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left
+from duenotice.agent.handlers.base import Argv, HandlerContext, HandlerFailed, Printed, TryAgain, seconds_left
 from duenotice.agent.handlers.runs import MARK, RUNS, Run
 from duenotice.agent.handlers.trust import require_trusted
+from duenotice.wire.seen_documents import event_to_json
 
 LAST_LOOK = 0.1
 """Seconds after the deadline: a machine that stood still learns only then that the program has ended before (S13)."""
@@ -45,14 +46,14 @@ class Finished(NamedTuple):
 
 async def run(
     argv: Sequence[str],
-    occasion: Occasion,
+    context: HandlerContext,
     *,
     environment: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     printed: Printed | None = None,
 ) -> str:
     """What a program that must succeed wrote to its standard output; with `printed` to both, in order."""
-    finished = await finish(argv, occasion, environment=environment, stdin=stdin, printed=printed)
+    finished = await finish(argv, context, environment=environment, stdin=stdin, printed=printed)
     if finished.code == 0:
         return finished.output
     kind = TryAgain if finished.code == TRY_AGAIN else HandlerFailed
@@ -67,7 +68,7 @@ def ended(argv: Sequence[str], finished: Finished) -> str:
 
 async def finish(
     argv: Sequence[str],
-    occasion: Occasion,
+    context: HandlerContext,
     *,
     environment: Mapping[str, str] | None = None,
     stdin: bytes = b"",
@@ -76,9 +77,9 @@ async def finish(
     """Run until it ends; what is late, or no longer wanted, is killed with all its descendants."""
     require_trusted(argv)
     RUNS.require_trusted()
-    await RUNS.end_left(seconds_left(occasion), occasion.handler)
+    await RUNS.end_left(seconds_left(context), context.handler)
     environment = os.environ if environment is None else environment
-    starting = asyncio.ensure_future(_start(argv, environment, stdin, occasion.handler, printed))
+    starting = asyncio.ensure_future(_start(argv, environment, stdin, context.handler, printed))
     try:
         program = await asyncio.shield(starting)
     except asyncio.CancelledError:  # half a start cannot be ended: it becomes a whole one first
@@ -88,7 +89,7 @@ async def finish(
         raise
     try:
         try:
-            async with asyncio.timeout(seconds_left(occasion)):
+            async with asyncio.timeout(seconds_left(context)):
                 await program.wait()
         except TimeoutError:
             await asyncio.wait([asyncio.ensure_future(program.wait())], timeout=LAST_LOOK)
@@ -98,9 +99,9 @@ async def finish(
             await _surely(program.end())
         finally:  # also if the whole handler is cut off meanwhile: its deadline is the same moment
             if is_late:
-                occasion.printed.late = _late(argv[0], program)
+                context.printed.late = _late(argv[0], program)
     if is_late:
-        raise HandlerFailed(occasion.printed.late, hint="Give it a longer timeout.")
+        raise HandlerFailed(context.printed.late, hint="Give it a longer timeout.")
     return Finished(program.returncode or 0, program.output, program.errors, program.both)
 
 
@@ -134,12 +135,12 @@ class Program:
     @property
     def output(self) -> str:
         """The end of its standard output."""
-        return self._ears[0].heard.text()
+        return self._ears[0].wrote.text()
 
     @property
     def errors(self) -> str:
         """The end of its standard error."""
-        return self._ears[-1].heard.text()
+        return self._ears[-1].wrote.text()
 
     @property
     def both(self) -> str:
@@ -199,8 +200,8 @@ class _Ear:
 
     def __init__(self, *others: Printed) -> None:
         """All that it hears goes to the others, too."""
-        self.heard = Printed()
-        self._keepers = (self.heard, *others)
+        self.wrote = Printed()
+        self._keepers = (self.wrote, *others)
         self._pipe, self.writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._pipe, False)
         asyncio.get_running_loop().add_reader(self._pipe, self._read)
@@ -290,3 +291,51 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+LONGEST_VALUE = 32_000
+"""The kernel allows 128 KiB for a value; a longer one is complete on standard input only."""
+
+
+async def run_hook(argv: Argv, phase: str, context: HandlerContext) -> None:
+    """Run one program of the administrator for one phase, `prepare` or `recover`."""
+    environment = hook_environment(phase, context)
+    await run(argv, context, environment=environment, stdin=_event(context), printed=context.printed)
+
+
+async def look_with(argv: Argv, context: HandlerContext) -> str:
+    """Run the administrator's program that looks whether all is still prepared; what it says if not, else nothing."""
+    environment = hook_environment("prepared", context)
+    looked = await finish(argv, context, environment=environment, stdin=_event(context), printed=context.printed)
+    if looked.code == TRY_AGAIN or looked.code < 0:
+        raise TryAgain(ended(argv, looked), hint="Whether all is still prepared is not known; it is asked again.")
+    return ended(argv, looked) if looked.code else ""
+
+
+def _event(context: HandlerContext) -> bytes:
+    return json.dumps(event_to_json(context.event)).encode()
+
+
+def hook_environment(phase: str, context: HandlerContext) -> dict[str, str]:
+    """The agent's own environment without its settings (they may be secret), and the event."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("DUENOTICE_")}
+    shown = event_to_json(context.event)
+    values = {
+        "EVENT_ID": shown["EventId"],
+        "EVENT_TYPE": shown["EventType"],
+        "EVENT_STATUS": shown["EventStatus"],
+        "EVENT_NOT_BEFORE": shown["NotBefore"],
+        "EVENT_RESOURCES": ",".join(shown["Resources"]),
+        "EVENT_SOURCE": shown["EventSource"],
+        "EVENT_DESCRIPTION": shown["Description"],
+        "EVENT_DURATION": str(shown["DurationInSeconds"]),
+        "EVENT_PHASE": phase,
+        "VM": context.vm,
+        "DRILL": "1" if context.drill else "",
+    }
+    return inherited | {f"DUENOTICE_{key}": _plain(value) for key, value in values.items()}
+
+
+def _plain(value: str) -> str:
+    """The text without what an environment cannot hold: NUL, and half a character."""
+    return value[:LONGEST_VALUE].replace("\0", "").encode(errors="replace").decode()

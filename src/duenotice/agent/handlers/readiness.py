@@ -10,13 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from duenotice.agent.cases import Cases
-from duenotice.agent.handlers.base import Handler, Occasion
-from duenotice.agent.handlers.deadline import seconds_left
-from duenotice.agent.handlers.options import SpanSeconds
+from duenotice.agent.handlers.base import Handler, HandlerContext, SpanSeconds, seconds_left
+from duenotice.agent.state import Events
 
 
-class Switch:
+class ReadinessState:
     """`drain(reason)` and `ready(reason)`; calling one again does no harm."""
 
     def __init__(self) -> None:
@@ -30,13 +28,13 @@ class Switch:
         """This reason is over."""
         self._reasons.discard(reason)
 
-    def go_on(self, cases: Cases, handlers: Mapping[str, Handler[Any]]) -> None:
+    def go_on(self, events: Events, handlers: Mapping[str, Handler[Any]]) -> None:
         """Be as it was when the last agent ended: what a `readiness` handler has drained, and nobody has put back."""
         self._reasons = {
             _reason(name, event_id)
-            for event_id, case in cases.items()
-            for name, work in case.works.items()
-            if work.state != "recovered" and work.notes.get(_NOTE) is True
+            for event_id, event in events.items()
+            for name, run in event.runs.items()
+            if run.state != "recovered" and run.notes.get(_NOTE) is True
             if name not in handlers or isinstance(handlers[name], Readiness)
         }
 
@@ -50,7 +48,7 @@ class Switch:
 
 
 _NOTE = "drained"
-SWITCH = Switch()
+READINESS = ReadinessState()
 """The switch of this process: a machine has only one."""
 
 
@@ -65,14 +63,14 @@ class Readiness(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
-        await occasion.note(_NOTE, True)
-        SWITCH.drain(_reason(self.name, occasion.event.event_id))
-        await asyncio.sleep(min(self._options.settle, seconds_left(occasion)))
+    async def prepare(self, context: HandlerContext) -> None:
+        await context.note(_NOTE, True)
+        READINESS.drain(_reason(self.name, context.event.event_id))
+        await asyncio.sleep(min(self._options.settle, seconds_left(context)))
 
-    async def recover(self, occasion: Occasion) -> None:
-        if occasion.notes.get(_NOTE):
-            SWITCH.ready(_reason(self.name, occasion.event.event_id))
+    async def recover(self, context: HandlerContext) -> None:
+        if context.notes.get(_NOTE):
+            READINESS.ready(_reason(self.name, context.event.event_id))
 
 
 def _reason(handler: str, event_id: str) -> str:

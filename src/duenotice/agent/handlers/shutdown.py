@@ -5,13 +5,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duenotice.agent.handlers.base import Handler, Occasion
+from duenotice.agent.handlers.base import Argv, Handler, HandlerContext
 from duenotice.agent.handlers.command import HookStep, prepare_step, recover_step
-from duenotice.agent.handlers.hook import run_hook
-from duenotice.agent.handlers.options import Argv
+from duenotice.agent.handlers.processes import run_hook
+from duenotice.agent.handlers.systemd import SYSTEMCTL, Systemd, check_unit
 from duenotice.agent.handlers.systemd import Options as SystemdOptions
-from duenotice.agent.handlers.systemd import Systemd
-from duenotice.agent.handlers.units import SYSTEMCTL, check_unit
 
 
 class StepOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,29 +40,29 @@ class Shutdown(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
+    async def prepare(self, context: HandlerContext) -> None:
         for index, step in enumerate(self._options.steps):
             if step.unit:
-                await self._unit(step).prepare(_under(occasion, index))
+                await self._unit(step).prepare(_under(context, index))
             else:
-                await prepare_step(_programs(index, step), occasion)
-        if self._options.power_off and not occasion.drill:
-            await run_hook(self._options.power_off_command, "prepare", occasion)
+                await prepare_step(_programs(index, step), context)
+        if self._options.power_off and not context.drill:
+            await run_hook(self._options.power_off_command, "prepare", context)
 
-    async def recover(self, occasion: Occasion) -> None:
+    async def recover(self, context: HandlerContext) -> None:
         for index, step in reversed(list(enumerate(self._options.steps))):
             if step.unit:
-                await self._unit(step).recover(_under(occasion, index))
+                await self._unit(step).recover(_under(context, index))
             else:
-                await recover_step(_programs(index, step), occasion)
+                await recover_step(_programs(index, step), context)
 
     @property
     def looks(self) -> bool:
         return any(step.unit for step in self._options.steps)
 
-    async def undone(self, occasion: Occasion) -> str:
+    async def undone(self, context: HandlerContext) -> str:
         """A unit that was stopped has been started; whether a program's work was undone is not known."""
-        said = [await self._unit(step).undone(occasion) for step in self._options.steps if step.unit]
+        said = [await self._unit(step).undone(context) for step in self._options.steps if step.unit]
         return "; ".join(filter(None, said))
 
     def programs(self) -> list[Argv]:
@@ -80,12 +78,12 @@ def _programs(index: int, step: StepOptions) -> HookStep:
     return HookStep(f"step {index + 1}", step.stop, step.start)
 
 
-def _under(occasion: Occasion, index: int) -> Occasion:
-    """The same occasion with the notes of one step only."""
+def _under(context: HandlerContext, index: int) -> HandlerContext:
+    """The same context with the notes of one step only."""
     prefix = f"step {index + 1}: "
 
     async def note(key: str, value: object) -> None:
-        await occasion.note(prefix + key, value)
+        await context.note(prefix + key, value)
 
-    notes = {key.removeprefix(prefix): value for key, value in occasion.notes.items() if key.startswith(prefix)}
-    return replace(occasion, notes=notes, note=note)
+    notes = {key.removeprefix(prefix): value for key, value in context.notes.items() if key.startswith(prefix)}
+    return replace(context, notes=notes, note=note)

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from duenotice.agent.handlers.base import Handler, HandlerFailed, Occasion, TryAgain
-from duenotice.agent.handlers.deadline import seconds_left
+from duenotice.agent.handlers.base import Handler, HandlerContext, HandlerFailed, TryAgain, seconds_left
 from duenotice.agent.handlers.secrets import read_secret, trusting
 from duenotice.backoff import Backoff
 from duenotice.errors import Malformed, Unavailable
@@ -62,33 +61,33 @@ class Webhook(Handler[Options]):
 
     options = Options
 
-    async def prepare(self, occasion: Occasion) -> None:
-        await occasion.note("told", True)
-        await self._send(self._options.prepare, "prepare", occasion)
+    async def prepare(self, context: HandlerContext) -> None:
+        await context.note("told", True)
+        await self._send(self._options.prepare, "prepare", context)
 
-    async def recover(self, occasion: Occasion) -> None:
-        if occasion.notes.get("told"):
-            await self._send(self._options.recover, "recover", occasion)
-            await occasion.note("told", False)
+    async def recover(self, context: HandlerContext) -> None:
+        if context.notes.get("told"):
+            await self._send(self._options.recover, "recover", context)
+            await context.note("told", False)
 
     def files(self) -> list[str]:
         options = self._options
         return [options.url_file, options.ca_file, *options.secret_headers.values()]
 
-    async def _send(self, template: str, phase: str, occasion: Occasion) -> None:
+    async def _send(self, template: str, phase: str, context: HandlerContext) -> None:
         if not template:
             return
-        body = render(template, self._options.content_type, phase, occasion).encode()
+        body = render(template, self._options.content_type, phase, context).encode()
         for pause in AGAIN.pauses():
             try:
-                await self._attempt(body, occasion)
+                await self._attempt(body, context)
                 return
             except Unavailable:
-                if seconds_left(occasion) <= pause:
+                if seconds_left(context) <= pause:
                     raise
             await asyncio.sleep(pause)
 
-    async def _attempt(self, body: bytes, occasion: Occasion) -> None:
+    async def _attempt(self, body: bytes, context: HandlerContext) -> None:
         options = self._options
         secret = {name: read_secret(path) for name, path in options.secret_headers.items()}
         answer = await fetch(
@@ -96,7 +95,7 @@ class Webhook(Handler[Options]):
             method=options.method,
             body=body,
             headers={"Content-Type": options.content_type, **options.headers, **secret},
-            timeout=min(ATTEMPT, seconds_left(occasion)),
+            timeout=min(ATTEMPT, seconds_left(context)),
             trust=trusting(options.ca_file),
             proxy=options.proxy,
             longest=ANSWER_READ,
@@ -110,16 +109,16 @@ class Webhook(Handler[Options]):
             )
 
 
-def render(template: str, content_type: str, phase: str, occasion: Occasion) -> str:
+def render(template: str, content_type: str, phase: str, context: HandlerContext) -> str:
     """The body with its placeholders filled in; in JSON they are escaped, so that no name can end a string."""
-    values = _values(phase, occasion)
+    values = _values(phase, context)
     if "json" in content_type:
         values = {key: json.dumps(value)[1:-1] for key, value in values.items()}
     return Template(template).substitute(values)
 
 
-def _values(phase: str, occasion: Occasion) -> dict[str, str]:
-    shown: dict[str, Any] = event_to_json(occasion.event)
+def _values(phase: str, context: HandlerContext) -> dict[str, str]:
+    shown: dict[str, Any] = event_to_json(context.event)
     return {
         "id": shown["EventId"],
         "type": shown["EventType"],
@@ -129,7 +128,7 @@ def _values(phase: str, occasion: Occasion) -> dict[str, str]:
         "source": shown["EventSource"],
         "description": shown["Description"],
         "duration": str(shown["DurationInSeconds"]),
-        "vm": occasion.vm,
+        "vm": context.vm,
         "phase": phase,
     }
 

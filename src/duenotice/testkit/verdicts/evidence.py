@@ -10,7 +10,7 @@ from duenotice.domain import records as t
 from duenotice.domain.event import EventType, Source
 from duenotice.errors import Malformed
 from duenotice.testkit.emulator import Happened
-from duenotice.testkit.overheard import Exchange
+from duenotice.testkit.request_log import Exchange
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.documents import decode_start_requests
 from duenotice.wire.seen_documents import SeenDocument, SeenEvent, read_document
@@ -80,8 +80,8 @@ class Ending(NamedTuple):
 
 
 @dataclass
-class GuideNotes:
-    """The notes of the guide who leads a client through trials."""
+class RunnerNotes:
+    """The notes of the runner that leads a client through trials."""
 
     duties: list[Duty] = field(default_factory=list)
     windows: list[FaultWindow] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Evidence:
     happened: Sequence[Happened]
     begun: float
     ended: float
-    notes: GuideNotes = field(default_factory=GuideNotes)
+    notes: RunnerNotes = field(default_factory=RunnerNotes)
     tempo: Tempo = field(default_factory=Tempo)
 
     @cached_property

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from duenotice.escape import lines
-from duenotice.testkit.verdicts.said import counted
-from duenotice.testkit.verdicts.untried import NOTHING_ASKED
-from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, PASSED, WARNED, Finding, Verdict
+from duenotice.testkit.verdicts.checks import counted
+from duenotice.testkit.verdicts.verdict import FAILED, NOT_TRIED, NOTHING_ASKED, PASSED, WARNED, Finding, Verdict
 
 SUITE = "duenotice"
 

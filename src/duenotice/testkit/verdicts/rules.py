@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from duenotice.testkit.verdicts import approving, polling, stopping
-from duenotice.testkit.verdicts.approving import handles
+from duenotice.testkit.verdicts import checks
+from duenotice.testkit.verdicts.checks import Said, handles
 from duenotice.testkit.verdicts.evidence import Evidence
-from duenotice.testkit.verdicts.said import Said
 
 ERROR, WARNING = "error", "warning"
 
@@ -18,7 +17,7 @@ class Rule(NamedTuple):
     severity: str
     sentence: str
     fix: str
-    judge: Callable[[Evidence], Said]
+    check: Callable[[Evidence], Said]
 
 
 RULES = (
@@ -27,98 +26,98 @@ RULES = (
         ERROR,
         "Asks for its document.",
         "Check that this is the right program, that it runs, and that it asks 169.254.169.254.",
-        polling.asks,
+        checks.asks,
     ),
     Rule(
         "header",
         ERROR,
         "Sends Metadata: true with every request.",
         "Add the header to GET and to POST: without it the real service answers 400.",
-        polling.header,
+        checks.header,
     ),
     Rule(
         "pace",
         ERROR,
         "Asks more often than every 30 seconds.",
         "Poll once a second, also while you get ready: a spot VM has 30 seconds from the first sight of an event.",
-        polling.pace,
+        checks.pace,
     ),
     Rule(
         "crowding",
         WARNING,
         "Asks no more than 5 times a second.",
         "Wait a second between polls: the real service answers 429 to more.",
-        polling.crowding,
+        checks.crowding,
     ),
     Rule(
         "version",
         WARNING,
         "Asks for an api-version that exists and shows every type of event.",
         "Use 2020-07-01, or 2019-01-01 at least: versions before 2017-11-01 never show Preempt.",
-        polling.version,
+        checks.version,
     ),
     Rule(
         "neighbour",
         ERROR,
         "Neither approves nor ends because of an event that does not hit its own VM.",
         "Look for your own name in Resources: a document shows the events of the whole set.",
-        approving.neighbour,
+        checks.neighbour,
     ),
     Rule(
         "leader",
         WARNING,
         "Leaves an event of several VMs to the first of them.",
         "Let the first VM in Resources approve, once all are ready: an approval holds for all of them.",
-        approving.leader,
+        checks.leader,
     ),
     Rule(
         "peers",
         ERROR,
         "Approves an event of several VMs only once the others are ready.",
         "Ask the others before you approve for them.",
-        approving.peers,
+        checks.peers,
     ),
     Rule(
         "work",
         ERROR,
         "Approves an event only once its own work for it is done.",
         "Approve after the work has succeeded; after failed work let the notice run out.",
-        approving.work,
+        checks.work,
     ),
     Rule(
         "once",
         WARNING,
         "Approves an event once.",
         "Remember which events you have approved: a second approval does no harm, but shows that the client forgot.",
-        approving.once,
+        checks.once,
     ),
     Rule(
         "understood",
         ERROR,
         "Approves in a form that the service understands.",
         'POST {"StartRequests":[{"EventId":"…"}]} with an id of the document.',
-        approving.understood,
+        checks.understood,
     ),
     Rule(
         "started",
         WARNING,
         "Does not approve what it has read to be Started.",
         "Approve only events whose EventStatus is Scheduled.",
-        approving.started,
+        checks.started,
     ),
     Rule(
         "cancelled",
         WARNING,
         "Does not approve what was cancelled.",
         "Read the document again before you approve: the event may be gone.",
-        approving.cancelled,
+        checks.cancelled,
     ),
     Rule(
         "every-event",
         ERROR,
         "Handles every event of a document, not only the first.",
         "Go through all of Events.",
-        approving.every_event,
+        checks.every_event,
     ),
     Rule(
         "empty-not-before",
@@ -167,21 +166,21 @@ RULES = (
         ERROR,
         "Comes back after an event of its own is over or cancelled, ready for the next.",
         "Keep polling after the event, and return to service.",
-        approving.comes_back,
+        checks.comes_back,
     ),
     Rule(
         "alive",
         ERROR,
         "Does not end by itself.",
         "Catch all errors: an agent that has ended protects nobody.",
-        stopping.alive,
+        checks.alive,
     ),
     Rule(
         "tour",
         ERROR,
         "Stays for the whole tour, so that every rule that applies is tried.",
         "Fix the other rules first. Or accept what was not tried with --allow-untried.",
-        stopping.whole_tour,
+        checks.whole_tour,
     ),
 )
 BY_ID = {rule.id: rule for rule in RULES}

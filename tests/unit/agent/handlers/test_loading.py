@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from duenotice.agent.handlers import KINDS
 from duenotice.agent.handlers.base import Handler
-from duenotice.agent.handlers.loading import handler_class, kinds, load, problems
+from duenotice.agent.handlers.loading import KINDS, handler_class, kinds, load, problems
 from duenotice.errors import Misconfigured
 
 SMALLEST: dict[str, dict[str, Any]] = {
@@ -98,12 +97,12 @@ class Redis:
     options = Options
     def __init__(self, name, options):
         self.name, self.port = name, options.port
-    async def prepare(self, occasion): ...
-    async def recover(self, occasion): ...
+    async def prepare(self, context): ...
+    async def recover(self, context): ...
 
 class Half:
     options = Options
-    async def prepare(self, occasion): ...
+    async def prepare(self, context): ...
 """
 
 

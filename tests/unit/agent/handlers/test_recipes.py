@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from duenotice.agent.check import cut_short, never_matches
+from duenotice.agent.check_unit import DROP_INS
 from duenotice.agent.config import read_config
-from duenotice.agent.handlers import KINDS
-from duenotice.agent.rehearsal import DROP_INS
+from duenotice.agent.handlers.loading import KINDS
 
 ROOT = Path(__file__).parents[4]
 TEXT = (ROOT / "docs" / "recipes.md").read_text()
