@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 from urllib.parse import unquote
 
-from duenotice.client.operator.in_process import App
 from duenotice.clock import monotonic
 from duenotice.errors import Unavailable
+from duenotice.http.asgi import App
 from duenotice.http.fetch import HttpAnswer, NothingSent
 from duenotice.metadata_api.door import Door
 from duenotice.metadata_api.protocol import Connection

@@ -12,7 +12,7 @@ from duenotice.cli.arguments import Noun
 from duenotice.cli.output import say, tell
 from duenotice.cli.session import Session, talks
 from duenotice.cli.views import AZURE
-from duenotice.client.operator.place import found_token
+from duenotice.client.operator.config import found_token
 from duenotice.errors import NotFound
 from duenotice.settings import default_data_dir
 

@@ -19,7 +19,7 @@ from duenotice.cli.feed import OUTCOMES, Events
 from duenotice.cli.output import say
 from duenotice.cli.session import Session, connected
 from duenotice.cli.watching import WatchedPlan, is_dumb, newest, screen, watch
-from duenotice.client.operator.place import DEFAULT_ENDPOINT
+from duenotice.client.operator.config import DEFAULT_ENDPOINT
 from duenotice.errors import DuenoticeError
 from duenotice.escape import one_line
 from duenotice.settings import default_data_dir, host_port, resolve

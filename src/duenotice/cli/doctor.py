@@ -10,7 +10,7 @@ import click
 
 from duenotice.cli.errors import Failed
 from duenotice.cli.output import NEVER, WRITERS, TableColumn, TableView, asked, say
-from duenotice.client.operator.place import DEFAULT_ENDPOINT, found_token
+from duenotice.client.operator.config import DEFAULT_ENDPOINT, found_token
 
 if TYPE_CHECKING:
     from duenotice.cli.checkup import CheckResult

@@ -11,8 +11,8 @@ import click
 from duenotice.cli.errors import Failed
 from duenotice.cli.hints import COMMANDS
 from duenotice.cli.output import WRITERS, TableView, asked, write_one
+from duenotice.client.operator.config import DEFAULT_ENDPOINT, found_token
 from duenotice.client.operator.errors import ForeignAnswer, NotReached, UnknownToken
-from duenotice.client.operator.place import DEFAULT_ENDPOINT, found_token
 from duenotice.errors import DuenoticeError
 
 if TYPE_CHECKING:

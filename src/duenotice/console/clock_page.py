@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.console.door import safe
 from duenotice.console.pages import PageRoute, Visit, form_of
 from duenotice.errors import NotFound

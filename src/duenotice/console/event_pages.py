@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.console.board import event_state
 from duenotice.console.curl_lines import curls
 from duenotice.console.fleet_pages import versions_of

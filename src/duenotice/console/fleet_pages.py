@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from starlette.responses import Response
 
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
 from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.vm_table import views, vm_table

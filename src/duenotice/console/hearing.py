@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.errors import DuenoticeError, Unavailable
 from duenotice.wire.operator import Record
 

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import board
 from duenotice.console.attention import count
 from duenotice.console.fleet_pages import coming

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.console.board import section_of_scope
 from duenotice.console.hearing import Hearing, Records
 from duenotice.console.pages import PageRoute, Visit

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import gantt, plan_views, silence, tracks
 from duenotice.console.pages import PageRoute, Visit, form_of, go, status_of
 from duenotice.console.shown_rows import ShownRows, page_of

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-from duenotice.client.operator.blocking import OperatorClient
-from duenotice.client.operator.in_process import App
+from duenotice.client.operator.client import OperatorClient
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.console.hints import with_pages
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
+from duenotice.http.asgi import App
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.player import play
 from duenotice.scenarios.scenario import Scenario
@@ -127,10 +127,10 @@ class PlayersClient(OperatorClient):
 
     stop: threading.Event
 
-    def _do(self, request: OperatorRequest[T]) -> T:
+    def _send(self, request: OperatorRequest[T]) -> T:
         if self.stop.is_set():
             raise Stopped
-        return super()._do(request)
+        return super()._send(request)
 
 
 def _as_refusal(error: DuenoticeError) -> DuenoticeError:

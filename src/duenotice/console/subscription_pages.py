@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.responses import Response
 
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.pages import PageRoute, Visit, form_of, status_of
 from duenotice.errors import DuenoticeError, NotFound
 from duenotice.wire.operator import EVENT_TYPES, PUSH_FORMATS, SubscriptionRequest

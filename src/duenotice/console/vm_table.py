@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import asdict
 from starlette.responses import Response
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.console.door import safe
 from duenotice.console.pages import PageRoute, Visit, go
 from duenotice.console.shown_rows import ShownRows, page_of, whole_page

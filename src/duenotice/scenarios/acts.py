@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.errors import Refused
 from duenotice.scenarios.casting import OPEN, Pick
 from duenotice.scenarios.kinds import RoleName

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.wire.operator import Clock
 
 SLACK_SECONDS = 2.0

@@ -7,7 +7,7 @@ it; `clean` takes back what can be taken back. A play that passes leaves what it
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.errors import Malformed, NotFound, Refused
 from duenotice.scenarios import progress as p
 from duenotice.scenarios.acts import STILL_THERE, TAKE_BACK, Stage, Undo, act

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from duenotice.cli.hints import COMMANDS
-from duenotice.client.operator.answer import problem_in
+from duenotice.client.operator.answers import problem_in
 from duenotice.console.app import MENU, NAVIGATION
 from duenotice.console.hints import PAGES, with_pages
 from duenotice.errors import DuenoticeError, LookAt, NotFound
