@@ -33,7 +33,7 @@ kind = "command"
 prepare = ["/bin/true"]
 recover = ["/bin/true"]
 """
-POLLS = "import re; from duenotice.client import watch_talk; watch_talk._TAG = re.compile('(?!)')\n"
+POLLS = "import re; from duenotice.client import watch; watch._TAG = re.compile('(?!)')\n"
 """No entity tag is worth sending back: as with a service that has none, the client polls once a second."""
 MAIN = "from duenotice.cli import main; main()"
 

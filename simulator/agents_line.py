@@ -1,4 +1,4 @@
-"""How an agent's client reaches the metadata service: the real talks, over a connection of the world."""
+"""How an agent's client reaches the metadata service: the real flows, over connections of the world."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from duenotice.client import AsyncMetadataClient
 from duenotice.client.endpoint import Address
-from duenotice.client.metadata_talks import Asker
-from duenotice.client.stream_line import StreamLine
+from duenotice.http.async_transport import StreamConnection, StreamPool
+from duenotice.http.http1 import OpenResponse
 from simulator.agents_border import check_alive
 from simulator.loop import VirtualLoop
 
@@ -77,57 +77,54 @@ class Door(Protocol):
         """A request was sent; the answer is pushed."""
 
 
-class WorldLine(StreamLine):
-    """A connection that does what a talk says."""
+class WorldConnection(StreamConnection):
+    """As the real one, but for the bytes that come and go."""
 
-    def __init__(self, address: Address, door: Door, loop: VirtualLoop, now: Callable[[], float]) -> None:
-        super().__init__(address)
-        self._door, self._loop, self._now = door, loop, now
-        self._connection: Connection | None = None
+    def __init__(self, pool: "WorldPool", connection: Connection) -> None:
+        self._host, self._answer = pool.host, OpenResponse()
+        self._pool, self._connection = pool, connection
 
-    async def _connect(self, deadline: float, reuse: bool) -> bool:
+    async def is_quiet(self) -> bool:
         check_alive()
-        if reuse and self._connection is not None and self._connection.is_quiet:
-            return True
-        self.close()
-        self._connection = self._door.connect()
-        if self._connection is None:
-            await Connection(self._loop, lambda _: None).take(self._until(deadline))
-        return False
+        return self._connection.is_quiet
 
     async def _send(self, data: bytes, deadline: float) -> None:
         check_alive()
-        self._door.ask(self._joined(), data)
+        self._pool.door.ask(self._connection, data)
 
     async def _receive(self, deadline: float) -> bytes:
-        return await self._joined().take(self._until(deadline))
+        return await self._connection.take(self._pool.until(deadline))
 
-    def _until(self, deadline: float) -> float:
+    def close(self) -> None:
+        self._connection.close()
+
+
+class WorldPool(StreamPool):
+    """As the real one, but for how it connects."""
+
+    def __init__(self, address: Address, door: Door, loop: VirtualLoop, now: Callable[[], float]) -> None:
+        super().__init__(address, address.header)
+        self.host, self.door, self._loop, self._now = address.header, door, loop, now
+
+    async def connect(self, deadline: float) -> StreamConnection:
+        check_alive()
+        if (connection := self.door.connect()) is None:
+            await Connection(self._loop, lambda _: None).take(self.until(deadline))
+            raise AssertionError("nobody answers, and yet it has connected")
+        return WorldConnection(self, connection)
+
+    def until(self, deadline: float) -> float:
         """A deadline of the machine's own clock, which may drift, in the time of the loop."""
         return self._loop.time() + max(0.0, deadline - self._now())
 
-    def _joined(self) -> Connection:
-        if self._connection is None:
-            raise ConnectionError("not connected")
-        return self._connection
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
 
 class WorldClient(AsyncMetadataClient):
-    """The agent's client in the world: all but the connection and the dice is the real one."""
+    """The agent's client in the world: all but the connection and the jitter is the real one."""
 
     def __init__(self, door: Door, loop: VirtualLoop, now: Callable[[], float], dice: Random) -> None:
         super().__init__("http://169.254.169.254")
-        self._door, self._loop, self._now, self._dice = door, loop, now, dice
+        self._door, self._loop, self._now = door, loop, now
+        self._flows.jitter = dice.random
 
-    def _new_line(self, address: Address) -> StreamLine:
-        return WorldLine(address, self._door, self._loop, self._now)
-
-    def _found(self, address: Address) -> tuple[Address, Asker]:
-        found = super()._found(address)
-        found[1].dice = self._dice.random
-        return found
+    def _new_pool(self, address: Address) -> StreamPool:
+        return WorldPool(address, self._door, self._loop, self._now)

@@ -8,11 +8,12 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from duenotice.bootstrap import follower
+from duenotice.clock import monotonic
 from duenotice.follower import commands, following
 from duenotice.follower.line import NodeLine, NodeStream
 from duenotice.http.fetch import HttpAnswer
 from duenotice.http.http1 import Request, Response, ResponseHead
-from duenotice.http.transport import Connection
+from duenotice.http.transport import SocketConnection
 from simulator.loop import OWNER, Handle
 from simulator.machine import MACHINE, Process
 from simulator.network import Network, OperatorCall, asgi_scope
@@ -128,22 +129,21 @@ class WorldConnection:
         if self._timer is not None:
             self._wait()
 
-    def exchange(self, request: Request, seconds: float, largest: int = 0) -> Response:
-        answer: HttpAnswer = self._process.machine.loop.waited(
-            lambda: self._asked(request, min(seconds, self._idle_seconds))
-        )
+    def exchange(self, request: Request, deadline: float, largest: int = 0) -> Response:
+        seconds = min(deadline - monotonic(), self._idle_seconds)
+        answer: HttpAnswer = self._process.machine.loop.waited(lambda: self._asked(request, seconds))
         return Response(answer.status, dict(answer.headers), answer.body)
 
-    def open(self, request: Request, seconds: float, largest: int = 0) -> tuple[ResponseHead, Iterator[bytes]]:
+    def open(self, request: Request, deadline: float, largest: int = 0) -> ResponseHead:
+        seconds = deadline - monotonic()
         answer, self.stream = self._process.machine.loop.waited(lambda: self._begun(request, seconds))
         if answer.status != 200:
             self._lines.append(answer.body)
-        return ResponseHead(1, answer.status, {}), self._pieces()
+        return ResponseHead(1, answer.status, {})
 
-    def _pieces(self) -> Iterator[bytes]:
+    def read(self, deadline: float) -> bytes:
         """What came, until the end: it is asked for a line when there is one."""
-        while self._lines:
-            yield self._lines.pop(0)
+        return self._lines.pop(0) if self._lines else b""
 
     async def _begun(self, request: Request, seconds: float) -> tuple[HttpAnswer, StreamedCall]:
         """Its stream too: the work of a thread begins again with another connection, when this has come."""
@@ -192,9 +192,9 @@ class WorldConnection:
     def _wait(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._process.machine.loop.call_later(self._idle_seconds, self.shutdown)
+        self._timer = self._process.machine.loop.call_later(self._idle_seconds, self.interrupt)
 
-    def shutdown(self) -> None:
+    def interrupt(self) -> None:
         """Who waits for it stops waiting."""
         if self.stream is not None:
             self.stream.hang_up()
@@ -202,7 +202,7 @@ class WorldConnection:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self.shutdown()
+        self.interrupt()
 
 
 class WorldLine(NodeLine):
@@ -210,8 +210,8 @@ class WorldLine(NodeLine):
 
     under_way: "asyncio.Task[HttpAnswer] | None" = None
 
-    def _connected(self) -> Connection:
-        return cast(Connection, WorldConnection(self))
+    def _connected(self) -> SocketConnection:
+        return cast(SocketConnection, WorldConnection(self))
 
     def hang_up(self) -> None:
         """Also a beat whose work was left to wait for its answer."""

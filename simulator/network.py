@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 from urllib.parse import unquote
 
-from duenotice.client.operator.in_process import App
 from duenotice.clock import monotonic
 from duenotice.errors import Unavailable
+from duenotice.http.asgi import App
 from duenotice.http.fetch import HttpAnswer, NothingSent
 from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.listener import Listener

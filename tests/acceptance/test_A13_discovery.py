@@ -17,7 +17,7 @@ import pytest
 
 from duenotice import MetadataClient
 from duenotice.client import Unreachable
-from duenotice.client.discovery import BROADCAST, broadcast_socket, discover_endpoint
+from duenotice.client.dhcp import BROADCAST, broadcast_socket, discover_endpoint
 from duenotice.errors import Misconfigured, Unavailable
 from duenotice.wire import dhcp
 from tests.support.namespaces import METADATA_ADDRESS, Machine, plug_in, serving

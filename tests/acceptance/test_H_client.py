@@ -15,13 +15,13 @@ import pytest
 
 from duenotice import MetadataClient, MetadataError
 from duenotice import client as client_package
-from duenotice.client import BadAnswer, Rejected, Throttled, TimedOut, Unreachable, watch_talk
+from duenotice.client import BadAnswer, Rejected, Throttled, TimedOut, Unreachable
+from duenotice.client import watch as watch_module
 from duenotice.client.endpoint import Address
-from duenotice.client.exchange import Show
-from duenotice.client.metadata_talks import Asker
-from duenotice.client.socket_line import SocketLine
-from duenotice.client.versions import EVENT_VERSIONS
+from duenotice.client.protocol import EVENT_VERSIONS, MetadataFlows
 from duenotice.errors import Misconfigured, Refused
+from duenotice.http.flow import Emit
+from duenotice.http.transport import Runner, SocketPool
 from duenotice.wire.seen_documents import SeenEvent, event_to_json
 from tests.acceptance.conftest import DEMO
 from tests.support.clients import Client, Connect
@@ -116,18 +116,19 @@ def test_H01_watch_shows_the_first_document_and_every_change(connect: Connect, n
 
 def test_H01_watch_waits_where_the_service_does(node: Node, monkeypatch: pytest.MonkeyPatch):
     """A wait that ran its time is the proof; from then on news comes at once and nothing is asked in between."""
-    monkeypatch.setattr(watch_talk, "WAIT_SECONDS", 1)
+    monkeypatch.setattr(watch_module, "WAIT_SECONDS", 1)
     address = Address(*node.metadata_address)
-    watch = watch_talk.Watch(Asker(address.header))
-    line, talk = SocketLine(address, (node.address("me"), 0)), watch.run()
-    assert isinstance(line.carry(talk), Show)
+    watch = watch_module.Watch(MetadataFlows())
+    pool = SocketPool(address, address.header, (node.address("me"), 0))
+    runner, flow = Runner(pool), watch.run()
+    assert isinstance(runner.run(flow), Emit)
     timer = threading.Timer(3.5, node.schedule, ("Reboot", "me"))
     timer.start()
-    shown = line.carry(talk)
-    line.close()
+    emitted = runner.run(flow)
+    pool.close()
     timer.join()
-    assert isinstance(shown, Show)
-    assert shown.shown.events
+    assert isinstance(emitted, Emit)
+    assert emitted.value.events
     assert watch.waits
 
 

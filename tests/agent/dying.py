@@ -12,7 +12,7 @@ from duenotice.agent.ledger import Ledger
 from duenotice.agent.state import LedgerRecord
 from duenotice.backoff import Backoff
 from duenotice.cli import main
-from duenotice.client import patience, watch_talk
+from duenotice.client import retry, watch
 
 
 def die() -> None:
@@ -39,8 +39,8 @@ def prepare(when: str, number: int) -> None:
 def run() -> None:
     """The whole life of the process."""
     clock._BOOT_ID = Path(os.environ["BOOT_ID_FILE"])
-    watch_talk.POLL_SECONDS = 0.05
-    patience.AGAIN = Backoff(0.02, 0.02)
+    watch.POLL_SECONDS = 0.05
+    retry.AGAIN = Backoff(0.02, 0.02)
     when, _, number = os.environ.get("DYING_AT", "never:0").partition(":")
     prepare(when, int(number))
     main()

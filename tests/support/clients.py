@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from duenotice import AsyncMetadataClient, MetadataClient, SeenDocument, SeenEvent
-from duenotice.client.watch_talk import OnError
+from duenotice.client.watch import OnError
 
 T = TypeVar("T")
 Connect = Callable[..., "Client"]

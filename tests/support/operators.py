@@ -6,8 +6,8 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from duenotice.client import AsyncOperatorClient, OperatorClient
-from duenotice.client.operator.async_listing import AsyncListing
-from duenotice.client.operator.streaming import AsyncRecordFeed
+from duenotice.client.operator.feed import AsyncRecordFeed
+from duenotice.client.operator.pages import AsyncPages
 from tests.support.clients import Loop
 from tests.support.node import Node
 
@@ -32,7 +32,7 @@ class Awaited:
         return call
 
     def _seen(self, done: Any) -> Any:
-        if isinstance(done, AsyncListing | AsyncRecordFeed):
+        if isinstance(done, AsyncPages | AsyncRecordFeed):
             return Awaited(done, self._loop)
         return self._loop.run(done)
 

@@ -54,7 +54,7 @@ print(sorted(ours - set(sys.stdlib_module_names) - {{"duenotice"}}))
 
 
 @pytest.mark.parametrize(
-    "module", ["duenotice", "duenotice.client", "duenotice.client.discovery", "duenotice.wire.seen_documents"]
+    "module", ["duenotice", "duenotice.client", "duenotice.client.dhcp", "duenotice.wire.seen_documents"]
 )
 def test_the_client_loads_nothing_but_the_standard_library(module: str) -> None:
     """In a fresh interpreter: it runs as root on the VM."""
@@ -74,12 +74,15 @@ print(sorted({{"asyncio", "http", "msgspec", "socket", "ssl"}} & set(sys.modules
     ("name", "loaded"),
     [
         ("MetadataClient", ["socket"]),
-        ("AsyncMetadataClient", ["asyncio", "socket", "ssl"]),
+        ("AsyncMetadataClient", ["socket"]),
         ("OperatorClient", ["msgspec", "socket"]),
     ],
 )
 def test_each_client_loads_only_what_it_needs(name: str, loaded: list[str]) -> None:
-    """A VM loads nothing of the operator's half; the command line starts without asyncio, TLS and http."""
+    """A VM loads nothing of the operator's half; the command line starts without asyncio, TLS and http.
+
+    A client for asyncio loads asyncio when it first asks.
+    """
     code = WITHOUT.format(name=name)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == f"{loaded}\n"

@@ -13,8 +13,8 @@ from duenotice.cli.options import Group
 from duenotice.cli.output import print_note, print_text
 from duenotice.cli.session import Session, with_client
 from duenotice.cli.views import AZURE
+from duenotice.client.operator.config import found_token
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.place import found_token
 from duenotice.errors import Misconfigured, NotFound, Unavailable, reason
 from duenotice.settings import default_data_dir
 

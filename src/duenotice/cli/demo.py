@@ -18,7 +18,7 @@ import click
 from duenotice.cli.live import OUTCOMES, Events, WatchedPlan, display, is_dumb, newest, watch
 from duenotice.cli.output import print_text
 from duenotice.cli.session import Session, connected
-from duenotice.client.operator.place import DEFAULT_ENDPOINT
+from duenotice.client.operator.config import DEFAULT_ENDPOINT
 from duenotice.errors import DuenoticeError
 from duenotice.escape import one_line
 from duenotice.settings import default_data_dir, host_port, resolve

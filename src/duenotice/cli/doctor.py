@@ -12,8 +12,8 @@ import click
 from duenotice import __version__
 from duenotice.cli.errors import Failed
 from duenotice.cli.output import NEVER, WRITERS, confirm, print_text, view
+from duenotice.client.operator.config import DEFAULT_ENDPOINT, found_token
 from duenotice.client.operator.errors import NotReached
-from duenotice.client.operator.place import DEFAULT_ENDPOINT, found_token
 from duenotice.errors import BROUGHT_BY, DuenoticeError, reason
 
 OK, NOTE, BAD = "ok", "note", "bad"

@@ -10,7 +10,7 @@ import click
 
 from duenotice.cli.errors import Failed, in_our_words
 from duenotice.cli.output import WRITERS, TableView, confirm, print_note, write_one
-from duenotice.client.operator.place import DEFAULT_ENDPOINT, found_token
+from duenotice.client.operator.config import DEFAULT_ENDPOINT, found_token
 
 if TYPE_CHECKING:
     from duenotice.client import OperatorClient

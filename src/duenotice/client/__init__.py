@@ -2,21 +2,17 @@
 
 For VMs, with the standard library only; of ours the wire and the ground:
 
-blocking   streaming      two thin clients, on socket_line and stream_line, which carry talks
-    └────┬────┘
-watching · asking         the verbs as talks: negotiation, the watch
-exchange · patience       one request and its answer as a talk; trying again
-contract · versions · response · endpoint · errors        pure parts
-discovery                 the endpoint by DHCP (A13)
+metadata                    MetadataClient and AsyncMetadataClient: they run flows on `http`, and decide nothing
+watch · protocol · retry    each call as a flow, which does no I/O: what is asked, what an answer means, what is retried
+endpoint · dhcp · errors    where the service is; what can go wrong
 
-For operators: `operator`, built on the same talks and lines. Every name is loaded when it is first used, so that a VM
+For operators: `operator`, on the same `http` and `retry`. Every name is loaded when it is first used, so that a VM
 never loads the operator's half, and a program without asyncio none of that.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duenotice.client.blocking import MetadataClient
     from duenotice.client.errors import (
         BadAnswer,
         Gone,
@@ -28,9 +24,8 @@ if TYPE_CHECKING:
         TimedOut,
         Unreachable,
     )
-    from duenotice.client.operator.blocking import OperatorClient
-    from duenotice.client.operator.streaming import AsyncOperatorClient
-    from duenotice.client.streaming import AsyncMetadataClient
+    from duenotice.client.metadata import AsyncMetadataClient, MetadataClient
+    from duenotice.client.operator.client import AsyncOperatorClient, OperatorClient
 
 __all__ = [
     "AsyncMetadataClient",
@@ -49,10 +44,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncMetadataClient": "streaming",
-    "AsyncOperatorClient": "operator.streaming",
-    "MetadataClient": "blocking",
-    "OperatorClient": "operator.blocking",
+    "AsyncMetadataClient": "metadata",
+    "AsyncOperatorClient": "operator.client",
+    "MetadataClient": "metadata",
+    "OperatorClient": "operator.client",
 }
 """Where names are that are not errors."""
 

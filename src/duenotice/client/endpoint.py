@@ -44,7 +44,7 @@ def locate(endpoint: str, timeout: float) -> Address:
     """The address behind an endpoint; only `discover` takes time."""
     if endpoint != DISCOVER:
         return parse_endpoint(endpoint)
-    from duenotice.client.discovery import discover_endpoint  # only for those who need it: it is Linux only
+    from duenotice.client.dhcp import discover_endpoint  # only for those who need it: it is Linux only
 
     try:
         return parse_endpoint(discover_endpoint(timeout=timeout))

@@ -6,8 +6,8 @@ from pathlib import Path
 from starlette.responses import PlainTextResponse, Response
 
 from duenotice.bounds import CallBounds
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.attention import count
 from duenotice.console.visit import Visit, form_of, redirect, refusal_text, safe_path, status_of
 from duenotice.errors import DuenoticeError, Malformed, NotFound, TooLarge

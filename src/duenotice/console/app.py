@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duenotice import __version__
 from duenotice.bounds import SIGNING_IN
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied, UnknownToken
-from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import (
     admin,
     attention,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.console.attention import open_plans, title_of
 from duenotice.console.board import event_state
 from duenotice.console.fleet import versions_of

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import asdict
 from starlette.responses import Response
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.console import board
 from duenotice.console.attention import count
 from duenotice.console.formats import address, natural

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.console.board import section_of_scope
 from duenotice.console.visit import Visit
 from duenotice.errors import DuenoticeError, NotFound, Unavailable

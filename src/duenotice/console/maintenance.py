@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console import timeline
 from duenotice.console.attention import count
 from duenotice.console.formats import address, some, some_of, thousands

@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeVar
 
 from starlette.responses import Response
 
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.in_process import App
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.console.visit import PageRoute, Visit, form_of, redirect, with_page_hint
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused
+from duenotice.http.asgi import App
 from duenotice.scenarios import player as p
 from duenotice.scenarios.kinds import needs_of
 from duenotice.scenarios.player import play
@@ -95,10 +95,10 @@ class StoppableClient(OperatorClient):
 
     stop: threading.Event
 
-    def _do(self, request: OperatorRequest[T]) -> T:
+    def _send(self, request: OperatorRequest[T]) -> T:
         if self.stop.is_set():
             raise Stopped
-        return super()._do(request)
+        return super()._send(request)
 
 
 def _as_refusal(error: DuenoticeError) -> DuenoticeError:

@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
 
 from duenotice.bounds import FORM_FIELDS, LARGE_BYTES, SMALL, CallBounds, body_of, form_fields
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.client.operator.errors import Denied, UnknownToken
-from duenotice.client.operator.streaming import AsyncOperatorClient
 from duenotice.console.attention import open_plans
 from duenotice.errors import Conflict, DuenoticeError, LookAt, Malformed, NotFound, Refused, TooLarge, Unavailable
 from duenotice.wire.operator import ROLES, Attention, Clock, EventTable, Token, VmTable

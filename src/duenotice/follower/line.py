@@ -1,5 +1,6 @@
 """A follower's requests to its node. All of them wait for the network, so they are made in threads."""
 
+import math
 import ssl
 import threading
 from collections.abc import Iterator
@@ -9,11 +10,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from duenotice.clock import monotonic
 from duenotice.domain.snapshot import Snapshot
 from duenotice.errors import Conflict, DuenoticeError, Malformed, Misconfigured, NotFound, Refused, Unavailable, reason
 from duenotice.http.fetch import parse_url
 from duenotice.http.http1 import LARGEST_BODY, ProtocolError, Request
-from duenotice.http.transport import Connection
+from duenotice.http.transport import SocketConnection, connect
 from duenotice.store.codec import SNAPSHOTS, Row
 from duenotice.wire import replication as f
 from duenotice.wire.operator import Problem
@@ -45,13 +47,13 @@ class Node(NamedTuple):
 class NodeStream:
     """What a node tells, line by line, until it is closed."""
 
-    def __init__(self, connection: Connection, pieces: Iterator[bytes]) -> None:
-        self._connection, self._pieces = connection, pieces
+    def __init__(self, connection: SocketConnection) -> None:
+        self._connection = connection
 
     def __iter__(self) -> Iterator[f.Line]:
         rest = bytearray()
         try:
-            for piece in self._pieces:
+            while piece := self._connection.read(math.inf):
                 rest += piece
                 if b"\n" in piece:
                     *lines, last = rest.split(b"\n")
@@ -69,7 +71,7 @@ class NodeStream:
 
     def close(self) -> None:
         """End it, from any thread."""
-        self._connection.shutdown()
+        self._connection.interrupt()
 
 
 class NodeLine:
@@ -79,7 +81,7 @@ class NodeLine:
         self.patience = self._beat_patience = patience
         self.url, self._node, self.target = node.url, node, parse_url(node.url)
         self.trust = (node.trust or ssl.create_default_context()) if self.target.secure else None
-        self._kept: Connection | None = None
+        self._kept: SocketConnection | None = None
         self._beats = threading.Lock()
 
     def snapshot(self) -> tuple[str, Snapshot]:
@@ -95,16 +97,16 @@ class NodeLine:
         path = _path("records", after=after, node=node, life=life, only=self._node.only)
         connection = self._connected()
         try:
-            head, pieces = connection.open(self._request("GET", path), self.patience, LARGEST)
+            head = connection.open(self._request("GET", path), monotonic() + self.patience, LARGEST)
             if head.status != 200:
-                raise self._refused(head.status, b"".join(pieces))
+                raise self._refused(head.status, b"".join(iter(lambda: connection.read(math.inf), b"")))
         except (OSError, ProtocolError) as error:
             connection.close()
             raise self._lost(error) from None
         except BaseException:
             connection.close()
             raise
-        return NodeStream(connection, pieces)
+        return NodeStream(connection)
 
     def expect_beats_within(self, lease: float) -> None:
         """How long a beat may take."""
@@ -119,7 +121,7 @@ class NodeLine:
             self._kept = self._connected()
             return self._beat_on(self._kept, beat)
 
-    def _beat_on(self, connection: Connection, beat: f.FollowerBeat) -> f.Right:
+    def _beat_on(self, connection: SocketConnection, beat: f.FollowerBeat) -> f.Right:
         try:
             return _decoded(
                 self._read(connection, self._request("POST", _path("beat"), beat), self._beat_patience), f.Right
@@ -136,7 +138,7 @@ class NodeLine:
     def hang_up(self) -> None:
         """End a beat that is under way, from any thread."""
         if (kept := self._kept) is not None:
-            kept.shutdown()
+            kept.interrupt()
 
     def close(self) -> None:
         """Nothing more is asked."""
@@ -153,25 +155,27 @@ class NodeLine:
         with closing(self._connected()) as connection:
             return self._read(connection, self._request(method, path, body), self.patience)
 
-    def _read(self, connection: Connection, request: Request, seconds: float, largest: int = LARGEST_BODY) -> bytes:
+    def _read(
+        self, connection: SocketConnection, request: Request, seconds: float, largest: int = LARGEST_BODY
+    ) -> bytes:
         """The whole answer; a node that is killed may send half of it."""
         try:
-            response = connection.exchange(request, seconds, largest)
+            response = connection.exchange(request, monotonic() + seconds, largest)
         except (OSError, ProtocolError) as error:
             raise self._lost(error) from None
         if response.status != 200:
             raise self._refused(response.status, response.body)
         return response.body
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> SocketConnection:
+        address, until = (self.target.host, self.target.port), monotonic() + CONNECT_SECONDS
         try:
-            connection = Connection(self.target, self.trust, CONNECT_SECONDS)
+            connected = connect(address, until, tls=self.trust)
         except ssl.SSLCertVerificationError as error:
             raise self._not_trusted(error) from None
         except OSError as error:
             raise self._lost(error) from None
-        connection.idle_seconds = self.patience
-        return connection
+        return SocketConnection(connected, self.target.authority, self.patience)
 
     def _request(self, method: str, path: str, body: msgspec.Struct | None = None) -> Request:
         headers = {"Authorization": f"Bearer {self._node.token}", "Content-Type": "application/json"}

@@ -22,6 +22,7 @@ _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 _LONGEST_CHUNK_LINE = 256
 _BODILESS = (204, 304)
+_BODILESS_METHODS = ("GET", "HEAD")
 
 
 class ProtocolError(Exception):
@@ -43,8 +44,11 @@ class Request(NamedTuple):
 
 def encode(request: Request, host: str, keep: bool = False) -> bytes:
     """The request as it is sent to a host; without `keep` the connection is for this one alone."""
-    whole = {"Host": host, "Connection": "keep-alive" if keep else "close", "Content-Length": str(len(request.body))}
+    length = {"Content-Length": str(len(request.body))}
+    whole = {"Host": host} if keep else {"Host": host, "Connection": "close", **length}
     whole |= request.headers
+    if keep and (request.body or request.method not in _BODILESS_METHODS):
+        whole |= length
     for name, value in whole.items():
         if not (name + value).isprintable() or not (name + value).isascii():
             hint = "Remove that character."
@@ -255,3 +259,41 @@ def _trailers(stream: Stream) -> Reading[None]:
     left = LARGEST_HEAD
     while line := (yield from stream.until(b"\r\n", left, "its end")):
         left = max(0, left - len(line))
+
+
+class OpenResponse:
+    """An answer whose end is not awaited: its body is taken away as it comes."""
+
+    def __init__(self, largest: int = LARGEST_BODY) -> None:
+        """No more than `largest` bytes of it are kept."""
+        self._stream, self._body = Stream(), Body(largest)
+        self._reading: Reading[None] | None = None
+        self._wrong: ProtocolError | None = None
+
+    def read_head(self) -> Reading[ResponseHead]:
+        """What comes before the body."""
+        head = yield from read_head(self._stream)
+        self._reading = read_body(self._stream, head, self._body)
+        self.feed(None)
+        return head
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come."""
+        return self._reading is None
+
+    def feed(self, piece: bytes | None) -> None:
+        """More of it; empty at the end of the connection, None before the first."""
+        try:
+            if self._reading is not None:
+                self._reading.send(piece)  # type: ignore[arg-type]  # None begins it
+        except StopIteration:
+            self._reading = None
+        except ProtocolError as error:
+            self._reading, self._wrong = None, error
+
+    def taken(self) -> bytes:
+        """What has come of the body since; what was right is told before what is wrong."""
+        if not (came := self._body.taken()) and self._wrong is not None:
+            raise self._wrong
+        return came

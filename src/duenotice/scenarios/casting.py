@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.errors import Malformed, Refused
 from duenotice.escape import natural
 from duenotice.scenarios.kinds import GROUP_KINDS, CastRole, Needs, needs_of

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.errors import NotFound
 from duenotice.scenarios.kinds import RoleName
 from duenotice.scenarios.scenario import ScenarioStep

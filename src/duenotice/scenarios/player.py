@@ -10,7 +10,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.errors import Malformed, NotFound, Refused
 from duenotice.scenarios.casting import Candidates, cast
 from duenotice.scenarios.expect import ClockDriver, Missed, Watcher

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from duenotice.client.discovery import BROADCAST, LARGEST_PACKET, broadcast_socket
+from duenotice.client.dhcp import BROADCAST, LARGEST_PACKET, broadcast_socket
 from duenotice.errors import DuenoticeError, Malformed, Misconfigured
 from duenotice.wire import dhcp
 

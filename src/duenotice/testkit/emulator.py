@@ -13,7 +13,7 @@ import uvloop
 
 from duenotice.bootstrap.node import Service
 from duenotice.bootstrap.ports import NOWHERE
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.clock import Instant, micros_of, monotonic
 from duenotice.domain.commands import ApplyFleet, Command
 from duenotice.domain.fleet import Declaration

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from duenotice.client.operator.blocking import OperatorClient
+from duenotice.client.operator.client import OperatorClient
 from duenotice.client.operator.request import SpanToGive
 from duenotice.clock import monotonic
 from duenotice.errors import Misconfigured, Unavailable

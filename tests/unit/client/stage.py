@@ -1,12 +1,13 @@
-"""Plays a talk against a service that is a function, in time that passes only here."""
+"""Plays a flow against a service that is a function, in time that passes only here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from duenotice import SeenDocument
-from duenotice.client.exchange import Connect, Receive, Send, Show, Sleep, Talk
-from duenotice.client.metadata_talks import Asker
+from duenotice.client.protocol import MetadataFlows
+from duenotice.http import http1
+from duenotice.http.flow import FAILURES, ConnectionClosed, Emit, Exchange, Flow, Sleep
 from tests.support.evil import json_answer, reply
 
 T = TypeVar("T")
@@ -46,16 +47,16 @@ class Stage:
     requests: list[Request] = field(default_factory=list)
     shown: list[tuple[float, SeenDocument]] = field(default_factory=list)
 
-    def asker(self, **more: Any) -> Asker:
-        """An asker in this stage's time, whose dice always show the most."""
-        return Asker("a", now=lambda: self.now, dice=lambda: 1.0, **more)
+    def flows(self, **more: Any) -> MetadataFlows:
+        """In this stage's time, with the longest pauses that jitter allows."""
+        return MetadataFlows(now=lambda: self.now, jitter=lambda: 1.0, **more)
 
-    def play(self, talk: Talk[T], seconds: float = 1e9) -> T:
-        """What the talk ends with; Enough if it goes on for longer."""
+    def play(self, flow: Flow[T], seconds: float = 1e9) -> T:
+        """What the flow ends with; Enough if it goes on for longer."""
         end, reply, failure = self.now + seconds, None, None
         while True:
             try:
-                step = talk.send(reply) if failure is None else talk.throw(failure)
+                step = flow.send(reply) if failure is None else flow.throw(failure)
             except StopIteration as done:
                 value: T = done.value
                 return value
@@ -63,32 +64,37 @@ class Stage:
                 raise Enough
             try:
                 reply, failure = self._do(step), None
-            except OSError as error:
+            except FAILURES as error:
                 failure = error
 
     def _do(self, step: Any) -> Any:
         match step:
-            case Connect():
-                return False
-            case Send(data):
-                self._delay, self._answer = self._ask(data)
-            case Receive(deadline):
-                self.now = min(deadline, self.now + self._delay)
-                if self.now == deadline:
-                    raise TimeoutError
-                return self._answer
+            case Exchange(request, deadline):
+                return self._exchange(request, deadline)
             case Sleep(seconds):
                 self.now += seconds
-            case Show(document):
+            case Emit(document):
                 self.shown.append((self.now, document))
         return None
 
-    def _ask(self, data: bytes) -> tuple[float, bytes]:
-        first, *lines = data.decode().split("\r\n")
-        tags = [line.removeprefix("If-None-Match: ") for line in lines if line.startswith("If-None-Match")]
-        method, target, _ = first.split(" ")
-        self.requests.append(Request(self.now, method, target, "".join(tags)))
-        return self.service(self.requests[-1])
+    def _exchange(self, request: http1.Request, deadline: float) -> http1.Response:
+        tag = request.headers.get("If-None-Match", "")
+        self.requests.append(Request(self.now, request.method, request.path, tag))
+        delay, data = self.service(self.requests[-1])
+        self.now = min(deadline, self.now + delay)
+        if self.now == deadline:
+            raise TimeoutError
+        if not data:
+            raise ConnectionClosed
+        reading = http1.read_response()
+        next(reading)
+        try:
+            reading.send(data)
+            while True:
+                reading.send(b"")
+        except StopIteration as whole:
+            found: http1.Response = whole.value
+            return found
 
 
 def answer(status: int = 200, content: Any = b"", *headers: str) -> bytes:

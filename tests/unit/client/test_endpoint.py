@@ -3,7 +3,7 @@
 import pytest
 
 from duenotice import AsyncMetadataClient, MetadataClient
-from duenotice.client import discovery
+from duenotice.client import dhcp
 from duenotice.client.endpoint import DEFAULT, Address, chosen_endpoint, parse_endpoint
 from duenotice.errors import Misconfigured
 
@@ -71,9 +71,9 @@ def test_anything_else_is_refused_when_the_client_is_made(
     assert "http://169.254.169.254" in caught.value.hint
 
 
-def test_discovery_is_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dhcp_is_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes seconds and needs rights, so it waits until something is asked."""
     searched: list[float] = []
-    monkeypatch.setattr(discovery, "discover_endpoint", lambda timeout: searched.append(timeout))
+    monkeypatch.setattr(dhcp, "discover_endpoint", lambda timeout: searched.append(timeout))
     MetadataClient("discover")
     assert searched == []

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from duenotice.cli.errors import LISTS
-from duenotice.client.operator.answer import problem_in
+from duenotice.client.operator.answers import problem_in
 from duenotice.console.app import MENU, NAVIGATION
 from duenotice.console.visit import PAGE_OF_LIST, with_page_hint
 from duenotice.errors import DuenoticeError, LookAt, NotFound

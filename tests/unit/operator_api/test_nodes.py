@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from starlette.requests import Request
 
-from duenotice.client.operator.in_process import AppCarrier
 from duenotice.client.operator.request import OperatorRequest
 from duenotice.clock import MICROS, monotonic
 from duenotice.console.session import Sessions
@@ -19,7 +18,9 @@ from duenotice.engine.members import Member
 from duenotice.engine.ticker import Ticker
 from duenotice.engine.writer import Ask
 from duenotice.errors import NotFound, Unavailable
+from duenotice.http.asgi import AsgiTransport
 from duenotice.http.fetch import HttpAnswer
+from duenotice.http.flow import Exchange
 from duenotice.http.http1 import Response
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.nodes import CommandDone, Nodes, StoredRecord, pass_command
@@ -41,9 +42,8 @@ class Door:
     def __init__(self, node: Node, token: str = TOKEN, token_id: str = "") -> None:
         node.engine.patience = 0.01
         app: Any = OperatorApi(node.engine, Ticker(node.engine), nodes=Nodes(node.engine)).app()
-        self._carrier = AppCarrier(
-            asked_with(app, lambda: token_id) if token_id else app, token, asyncio.get_running_loop()
-        )
+        asked = asked_with(app, lambda: token_id) if token_id else app
+        self._token, self._transport = token, AsgiTransport(asked, asyncio.get_running_loop())
 
     def cancel(self, key: str = "") -> "asyncio.Task[Response]":
         """Cancel the event."""
@@ -51,12 +51,14 @@ class Door:
 
     def get(self, path: str) -> "asyncio.Task[Response]":
         """Read something."""
-        request = OperatorRequest("GET", path, bytes)
-        return asyncio.get_running_loop().create_task(self._carrier.ask(request, monotonic() + SECONDS))
+        return self._ask(OperatorRequest("GET", path, bytes))
 
     def post(self, path: str, body: bytes, key: str = "") -> "asyncio.Task[Response]":
-        request = OperatorRequest("POST", path, bytes, body, key=key)
-        return asyncio.get_running_loop().create_task(self._carrier.ask(request, monotonic() + SECONDS))
+        return self._ask(OperatorRequest("POST", path, bytes, body, key=key))
+
+    def _ask(self, request: OperatorRequest[bytes]) -> "asyncio.Task[Response]":
+        step = Exchange(request.to_http(self._token), monotonic() + SECONDS)
+        return asyncio.get_running_loop().create_task(self._transport.exchange(step))
 
 
 async def with_a_token(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duenotice.client.operator.streaming import AsyncOperatorClient
+from duenotice.client.operator.client import AsyncOperatorClient
 from duenotice.operator_api import vms
 from duenotice.operator_api.calls import Paging
 from duenotice.wire.operator import STATES

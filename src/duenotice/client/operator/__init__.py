@@ -1,8 +1,6 @@
-"""The operator's client: typed verbs for every call of the operator's API, blocking, for asyncio, and in process.
+"""The operator's client: typed calls of the whole operator's API, blocking, for asyncio, and in process.
 
-blocking · streaming                             the two clients and their live feeds
-socket_carrier · stream_carrier · in_process     how a request reaches the service: sockets, asyncio, no network
-verbs · async_verbs · listing · async_listing    a method for each call, the second made from the first; lists
-talks · feed                                     trying again, and the live feed, as talks that do no I/O
-request · answer · errors · place · base         pure parts
+client · feed · pages        the two clients, their live feed and their lists
+calls · request · answers    what each call sends, and what its answer means; pure
+config · errors              how a client is set up; what a call can end with
 """

@@ -10,11 +10,14 @@ import msgspec
 
 from duenotice import __version__
 from duenotice.errors import Malformed
+from duenotice.http.http1 import Request
+from duenotice.wire.operator import Page
 
 if TYPE_CHECKING:
     from duenotice.wire.operator.words import RequestBody
 
 T = TypeVar("T")
+_AGENT = f"duenotice/{__version__}"
 
 QueryValue = str | int | bool | datetime | None
 """None and an empty text are left out."""
@@ -45,23 +48,31 @@ class OperatorRequest(Generic[T]):
         """Whether sending it twice does no more than sending it once."""
         return self.method == "GET" or bool(self.key)
 
-    def headers(self, token: str) -> dict[str, str]:
-        """All but those that only a connection needs."""
-        given = {
-            "Authorization": f"Bearer {token}" if token else "",
-            "User-Agent": f"duenotice/{__version__}",
-            "Content-Type": self.media if self.body else "",
-            "Idempotency-Key": self.key,
-            "Last-Event-ID": self.last_event_id,
-        }
-        return {name: value for name, value in given.items() if value}
+    def to_http(self, token: str) -> Request:
+        """As it goes to the service."""
+        headers = {"Accept-Encoding": "identity"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        headers["User-Agent"] = _AGENT
+        if self.body:
+            headers["Content-Type"] = self.media
+        if self.key:
+            headers["Idempotency-Key"] = self.key
+        if self.last_event_id:
+            headers["Last-Event-ID"] = self.last_event_id
+        return Request(self.method, self.target, headers, self.body)
 
-    def encode(self, host: str, token: str) -> bytes:
-        """As it goes over a connection."""
-        framing = {"Content-Length": str(len(self.body))} if self.method != "GET" else {}
-        headers = {"Host": host, "Accept-Encoding": "identity", **self.headers(token), **framing}
-        lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-        return "".join(f"{line}\r\n" for line in (*lines, "")).encode() + self.body
+
+class ListRequest(Generic[T]):
+    """A long list, which is asked for one page at a time; `kind` is what is on it."""
+
+    def __init__(self, kind: type[T], *path: str, **query: QueryValue) -> None:
+        self._kind, self._path, self._query = kind, path, query
+
+    def page(self, cursor: str, limit: int) -> OperatorRequest[Page[T]]:
+        """The page behind a cursor, or the first one."""
+        kind: type[Page[T]] = Page[self._kind]  # type: ignore[name-defined]
+        return get(kind, *self._path, **self._query, limit=limit, cursor=cursor)
 
 
 def target(*path: str, **query: QueryValue) -> str:
@@ -70,11 +81,11 @@ def target(*path: str, **query: QueryValue) -> str:
 
 
 def _query(query: Mapping[str, QueryValue]) -> str:
-    given = {_spelt(name): _text(value) for name, value in query.items() if value not in (None, "")}
+    given = {_parameter(name): _text(value) for name, value in query.items() if value not in (None, "")}
     return "?" + urlencode(given, errors="replace") if given else ""
 
 
-def _spelt(name: str) -> str:
+def _parameter(name: str) -> str:
     return {"api_version": "api-version"}.get(name, name.rstrip("_"))
 
 
@@ -116,7 +127,7 @@ def delete(*path: str) -> OperatorRequest[None]:
     return OperatorRequest("DELETE", target(*path), type(None))
 
 
-def spelt(span: SpanToGive) -> str:
+def format_span(span: SpanToGive) -> str:
     """A span of time as the service reads it."""
     return span if isinstance(span, str) else f"{span.total_seconds():f}s"
 

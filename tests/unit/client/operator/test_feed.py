@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from duenotice.client.exchange import Silent
 from duenotice.client.operator.errors import NotReached, UnknownToken
-from duenotice.client.operator.feed import SILENCE_SECONDS, FeedFrame, FeedTalk, Frames
+from duenotice.client.operator.feed import SILENCE_SECONDS, FeedFlow, FeedFrame, Frames
 from duenotice.client.operator.request import OperatorRequest, get
 from duenotice.errors import DuenoticeError, Unavailable
+from duenotice.http.flow import ConnectionClosed
 from duenotice.http.http1 import Response
 from duenotice.wire.operator import Health
 from tests.unit.client.operator.operator_stage import Enough, OperatorStage, Service
@@ -22,8 +22,8 @@ def frame(position: int, status: str = "") -> bytes:
 OPENED = frame(4)
 
 
-def feed(stage: OperatorStage, **more: Any) -> FeedTalk[Health]:
-    return FeedTalk(get(Health, "feed"), stage.manner(), **more)
+def feed(stage: OperatorStage, **more: Any) -> FeedFlow[Health]:
+    return FeedFlow(get(Health, "feed"), stage.settings(), **more)
 
 
 def in_turn(*answers: Response | Exception | list[bytes | Exception]) -> Service:
@@ -50,33 +50,38 @@ def test_a_position_is_a_number_or_it_is_none(position: bytes) -> None:
 
 def test_it_says_when_it_is_open_and_then_shows_each_record() -> None:
     stage = OperatorStage(in_turn([OPENED, frame(5, "a") + frame(6, "b")]))
-    talk = feed(stage)
+    flow = feed(stage)
     with pytest.raises(Enough):
-        stage.play(talk.run(), most=3)
+        stage.play(flow.run(), most=3)
     assert stage.shown == [None, Health("a"), Health("b")]
-    assert talk.position == 6
+    assert flow.position == 6
 
 
 def test_a_lost_connection_is_tried_again_from_the_position_it_had() -> None:
     """And told once, however many tries it takes."""
     told: list[str] = []
     stage = OperatorStage(
-        in_turn([OPENED, frame(5, "a"), Silent()], ConnectionRefusedError(), ConnectionRefusedError(), [frame(6, "b")])
+        in_turn(
+            [OPENED, frame(5, "a"), ConnectionClosed()],
+            ConnectionRefusedError(),
+            ConnectionRefusedError(),
+            [frame(6, "b")],
+        )
     )
-    talk = feed(stage, on_lost=lambda error: told.append(type(error).__name__), on_found=lambda: told.append("found"))
+    flow = feed(stage, on_lost=lambda error: told.append(type(error).__name__), on_found=lambda: told.append("found"))
     with pytest.raises(Enough):
-        stage.play(talk.run(), most=3)
+        stage.play(flow.run(), most=3)
     assert stage.shown == [None, Health("a"), Health("b")]
-    assert [sent.last_event_id for _, sent in stage.sent] == ["", "5", "5", "5"]
+    assert stage.headers("Last-Event-ID") == ["", "5", "5", "5"]
     assert told == ["NotReached", "found"]
     assert stage.times == [0.0, 0.25, 0.75, 1.75]
 
 
 def test_pauses_grow_and_begin_anew_once_something_has_come() -> None:
-    stage = OperatorStage(in_turn([OPENED], *[Silent()] * 8, [frame(9), frame(10, "a")], Silent()))
-    talk = feed(stage)
+    stage = OperatorStage(in_turn([OPENED], *[ConnectionClosed()] * 8, [frame(9), frame(10, "a")], ConnectionClosed()))
+    flow = feed(stage)
     with pytest.raises(Enough):
-        stage.play(talk.run(), seconds=70)
+        stage.play(flow.run(), seconds=70)
     pauses = [round(later - sooner, 6) for sooner, later in zip(stage.times, stage.times[1:], strict=False)]
     assert pauses[:9] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0]
     assert pauses[9:12] == [0.25, 0.5, 1.0]
@@ -92,7 +97,7 @@ def test_one_that_is_ended_at_once_again_and_again_is_not_tried_ever_faster() ->
 def test_silence_is_a_loss() -> None:
     """The service sends a sign of life every 15 seconds."""
     told: list[DuenoticeError] = []
-    stage = OperatorStage(in_turn([OPENED, TimeoutError()], Silent()))
+    stage = OperatorStage(in_turn([OPENED, TimeoutError()], ConnectionClosed()))
     with pytest.raises(Enough):
         stage.play(feed(stage, on_lost=told.append).run(), seconds=SILENCE_SECONDS + 1)
     assert [error.message for error in told] == ["http://h did not answer in 40 s."]
@@ -100,7 +105,7 @@ def test_silence_is_a_loss() -> None:
 
 def test_an_end_by_the_service_is_a_loss_too() -> None:
     told: list[DuenoticeError] = []
-    stage = OperatorStage(in_turn([OPENED], Silent()))
+    stage = OperatorStage(in_turn([OPENED], ConnectionClosed()))
     with pytest.raises(Enough):
         stage.play(feed(stage, on_lost=told.append).run(), seconds=1)
     assert [error.message for error in told] == ["The service ended the feed."]
@@ -152,5 +157,5 @@ def test_it_begins_where_it_is_told_to() -> None:
     request: OperatorRequest[Health] = get(Health, "feed", after=7)
     stage = OperatorStage(in_turn([OPENED]))
     with pytest.raises(Enough):
-        stage.play(FeedTalk(request, stage.manner()).run(), most=1)
-    assert stage.sent[0][1].target == "/v1/feed?after=7"
+        stage.play(FeedFlow(request, stage.settings()).run(), most=1)
+    assert stage.sent[0][1].path == "/v1/feed?after=7"

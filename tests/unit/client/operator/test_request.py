@@ -6,8 +6,9 @@ from types import NoneType
 import pytest
 
 from duenotice import __version__
-from duenotice.client.operator.request import OperatorRequest, delete, get, post, probe, put, spelt, target
+from duenotice.client.operator.request import OperatorRequest, delete, format_span, get, post, probe, put, target
 from duenotice.errors import Malformed
+from duenotice.http.http1 import encode
 from duenotice.wire.operator import CancelRequest, Clock, Event, FleetChange, Health, NewToken, TokenRequest
 
 
@@ -30,7 +31,7 @@ def test_a_target_is_made_of_parts_and_a_query(path: tuple[str, ...], query: dic
 
 
 def test_a_get_has_no_body_and_no_length() -> None:
-    assert get(Clock, "clock").encode("h:1", "dn_x") == (
+    assert encode(get(Clock, "clock").to_http("dn_x"), "h:1", keep=True) == (
         b"GET /v1/clock HTTP/1.1\r\nHost: h:1\r\nAccept-Encoding: identity\r\nAuthorization: Bearer dn_x\r\n"
         b"User-Agent: duenotice/%b\r\n\r\n" % __version__.encode()
     )
@@ -38,7 +39,8 @@ def test_a_get_has_no_body_and_no_length() -> None:
 
 
 def test_a_post_has_json_and_its_length() -> None:
-    data = post(Event, "events", "A", "cancel", body=CancelRequest("no need")).encode("h", "t")
+    request = post(Event, "events", "A", "cancel", body=CancelRequest("no need")).to_http("t")
+    data = encode(request, "h", keep=True)
     head, _, body = data.partition(b"\r\n\r\n")
     assert body == b'{"reason":"no need"}'
     assert b"\r\nContent-Type: application/json" in head and b"\r\nContent-Length: 20" in head
@@ -46,7 +48,8 @@ def test_a_post_has_json_and_its_length() -> None:
 
 def test_a_post_without_a_body_says_that_it_is_empty() -> None:
     """Some proxies refuse one that does not."""
-    assert post(Event, "events", "A", "approve").encode("h", "t").endswith(b"\r\nContent-Length: 0\r\n\r\n")
+    data = encode(post(Event, "events", "A", "approve").to_http("t"), "h", keep=True)
+    assert data.endswith(b"\r\nContent-Length: 0\r\n\r\n")
 
 
 def test_a_fleet_is_sent_as_the_toml_it_is() -> None:
@@ -55,7 +58,7 @@ def test_a_fleet_is_sent_as_the_toml_it_is() -> None:
 
 
 def test_without_a_token_none_is_sent() -> None:
-    assert "Authorization" not in get(Clock, "clock").headers("")
+    assert "Authorization" not in get(Clock, "clock").to_http("").headers
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,7 @@ def test_what_is_removed_has_no_answer() -> None:
 
 
 def test_spans_are_written_with_their_unit() -> None:
-    assert (spelt("1h30m"), spelt(timedelta(seconds=1.5))) == ("1h30m", "1.500000s")
+    assert (format_span("1h30m"), format_span(timedelta(seconds=1.5))) == ("1h30m", "1.500000s")
 
 
 def test_what_is_not_text_is_not_sent() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from duenotice.client.operator.config import chosen_endpoint, chosen_token
 from duenotice.client.operator.errors import Denied
-from duenotice.client.operator.place import chosen_place, chosen_token
 from duenotice.errors import Misconfigured
 
 
@@ -21,24 +21,24 @@ from duenotice.errors import Misconfigured
     ],
 )
 def test_an_endpoint_is_an_address(endpoint: str, url: str, address: tuple[str, int], secure: bool) -> None:
-    place = chosen_place(endpoint)
-    assert (place.url, tuple(place.address), place.secure) == (url, address, secure)
-    assert place.host == url.partition("//")[2]
+    found = chosen_endpoint(endpoint)
+    assert (found.url, tuple(found.address), found.secure) == (url, address, secure)
+    assert found.host == url.partition("//")[2]
 
 
 @pytest.mark.parametrize("endpoint", ["ftp://h", "http://", "http://h:x", "http://h:99999", "http://a b", "http://ä"])
 def test_what_is_no_address_is_refused_with_an_example(endpoint: str) -> None:
     with pytest.raises(Misconfigured, match="is not an address") as caught:
-        chosen_place(endpoint)
+        chosen_endpoint(endpoint)
     assert "http://127.0.0.1:16926" in caught.value.hint
 
 
 def test_the_environment_says_where_unless_the_caller_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUENOTICE_ENDPOINT", "http://there:2")
-    assert chosen_place(None).url == "http://there:2"
-    assert chosen_place("http://here:1").url == "http://here:1"
+    assert chosen_endpoint(None).url == "http://there:2"
+    assert chosen_endpoint("http://here:1").url == "http://here:1"
     monkeypatch.delenv("DUENOTICE_ENDPOINT")
-    assert chosen_place(None).url == "http://127.0.0.1:16926"
+    assert chosen_endpoint(None).url == "http://127.0.0.1:16926"
 
 
 def test_a_token_is_the_given_one_or_that_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,16 +1,14 @@
-"""Calls the operator's API of this process without a network: the ASGI application itself, on the loop it runs on."""
+"""A service of this process without a network: the ASGI application itself, on the loop it runs on, as a transport."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
-from duenotice.client.line import left
-from duenotice.client.operator.request import OperatorRequest
-from duenotice.http.http1 import Response
+from duenotice.http.flow import Exchange, Open, T, left
+from duenotice.http.http1 import Request, Response, ResponseHead
 
-T = TypeVar("T")
 Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 """An ASGI application."""
@@ -20,26 +18,28 @@ QUEUE = 1000
 """Pieces of an answer without end that may wait for their reader."""
 
 
-class AppCarrier:
-    """Calls the application on its own loop, from whichever loop this is."""
+class AsgiTransport:
+    """Calls the application on its own loop, from whichever loop this is. Nothing is kept open."""
 
-    def __init__(self, app: App, token: str, home: asyncio.AbstractEventLoop) -> None:
-        self._app, self._token, self._home = app, token, home
+    def __init__(self, app: App, home: asyncio.AbstractEventLoop) -> None:
+        self._app, self._home = app, home
 
-    async def ask(self, request: OperatorRequest[Any], deadline: float) -> Response:
-        async with asyncio.timeout(left(deadline)):
-            response = await at(self._home, self._answer(request))
+    async def exchange(self, step: Exchange) -> Response:
+        """The whole answer."""
+        async with asyncio.timeout(left(step.deadline)):
+            response = await at(self._home, self._answer(step.request))
         await asyncio.sleep(0)  # let polls of VMs go ahead
         return response
 
-    async def listen(self, request: OperatorRequest[Any], deadline: float) -> "AppHeard":
-        async with asyncio.timeout(left(deadline)):
-            return await at(self._home, self._heard(request))
+    async def open(self, step: Open) -> "AsgiStream":
+        """The answer as it comes."""
+        async with asyncio.timeout(left(step.deadline)):
+            return await at(self._home, self._begun(step.request))
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """There is nothing to end."""
 
-    async def _answer(self, request: OperatorRequest[Any]) -> Response:
+    async def _answer(self, request: Request) -> Response:
         status, headers, parts = 0, dict[str, str](), bytearray()
         incoming = iter([{"type": "http.request", "body": request.body, "more_body": False}])
 
@@ -52,24 +52,24 @@ class AppCarrier:
                 status, headers = message["status"], _headers(message)
             parts.extend(message.get("body", b""))
 
-        await self._app(scope_of(request, self._token), receive, send)
+        await self._app(_scope_of(request), receive, send)
         return Response(status, headers, bytes(parts))
 
-    async def _heard(self, request: OperatorRequest[Any]) -> "AppHeard":
-        heard = AppHeard(self._home)
-        await heard.begin(self._app, scope_of(request, self._token))
-        return heard
+    async def _begun(self, request: Request) -> "AsgiStream":
+        stream = AsgiStream(self._home)
+        await stream.begin(self._app, _scope_of(request))
+        return stream
 
 
-class AppHeard:
+class AsgiStream:
     """An answer that does not end, made by a task on the application's loop."""
 
-    head: Response
+    head: ResponseHead
 
     def __init__(self, home: asyncio.AbstractEventLoop) -> None:
         self._home = home
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(QUEUE)
-        self._begun: asyncio.Future[Response] = home.create_future()
+        self._begun: asyncio.Future[ResponseHead] = home.create_future()
         self._is_over = False
 
     async def begin(self, app: App, scope: Message) -> None:
@@ -81,17 +81,19 @@ class AppHeard:
             raise ConnectionError("the application did not answer")
         self.head = self._begun.result()
 
-    async def more(self, deadline: float) -> bytes:
+    async def read(self, deadline: float) -> bytes:
+        """The next bytes, empty at the end."""
         async with asyncio.timeout(left(deadline)):
             return await at(self._home, self._pieces.get())
 
-    async def close(self) -> None:
+    async def end(self) -> None:
+        """Read no more."""
         await at(self._home, self._end())
 
     async def _run(self, app: App, scope: Message) -> None:
         async def send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._begun.set_result(Response(message["status"], _headers(message), b""))
+                self._begun.set_result(ResponseHead(1, message["status"], _headers(message)))
             elif body := message.get("body"):
                 await self._pieces.put(body)
 
@@ -110,35 +112,38 @@ class AppHeard:
             self._pieces.put_nowait(b"")
 
 
-class BlockingAppCarrier:
+class ThreadedAsgiTransport:
     """The same from a thread without a loop."""
 
-    def __init__(self, app: App, token: str, home: asyncio.AbstractEventLoop) -> None:
-        self._carrier, self._home = AppCarrier(app, token, home), home
+    def __init__(self, app: App, home: asyncio.AbstractEventLoop) -> None:
+        self._inner, self._home = AsgiTransport(app, home), home
 
-    def ask(self, request: OperatorRequest[Any], deadline: float) -> Response:
-        return _waited(self._home, self._carrier.ask(request, deadline), left(deadline))
+    def exchange(self, step: Exchange) -> Response:
+        """The whole answer."""
+        return _waited(self._home, self._inner.exchange(step), left(step.deadline))
 
-    def listen(self, request: OperatorRequest[Any], deadline: float) -> "BlockingAppHeard":
-        heard = _waited(self._home, self._carrier.listen(request, deadline), left(deadline))
-        return BlockingAppHeard(self._home, heard)
+    def open(self, step: Open) -> "ThreadedAsgiStream":
+        """The answer as it comes."""
+        return ThreadedAsgiStream(self._home, _waited(self._home, self._inner.open(step), left(step.deadline)))
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """There is nothing to end."""
 
 
-class BlockingAppHeard:
+class ThreadedAsgiStream:
     """An answer that does not end, for a thread without a loop."""
 
-    def __init__(self, home: asyncio.AbstractEventLoop, heard: AppHeard) -> None:
-        self.head, self._home, self._heard = heard.head, home, heard
+    def __init__(self, home: asyncio.AbstractEventLoop, inner: AsgiStream) -> None:
+        self.head, self._home, self._inner = inner.head, home, inner
 
-    def more(self, deadline: float) -> bytes:
-        return _waited(self._home, self._heard.more(deadline), left(deadline))
+    def read(self, deadline: float) -> bytes:
+        """The next bytes, empty at the end."""
+        return _waited(self._home, self._inner.read(deadline), left(deadline))
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Read no more."""
         with suppress(TimeoutError):
-            _waited(self._home, self._heard.close(), GRACE_SECONDS)
+            _waited(self._home, self._inner.end(), GRACE_SECONDS)
 
 
 async def at(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
@@ -153,10 +158,11 @@ def _waited(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], secon
     return asyncio.run_coroutine_threadsafe(work, home).result(seconds + GRACE_SECONDS)
 
 
-def scope_of(request: OperatorRequest[Any], token: str) -> Message:
+def _scope_of(request: Request) -> Message:
     """The request as ASGI has it."""
-    path, _, query = request.target.partition("?")
-    headers = request.headers(token) | {"Content-Length": str(len(request.body))}
+    path, _, query = request.path.partition("?")
+    headers = [(name.lower().encode(), value.encode()) for name, value in request.headers.items()]
+    headers.append((b"content-length", b"%d" % len(request.body)))
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -167,7 +173,7 @@ def scope_of(request: OperatorRequest[Any], token: str) -> Message:
         "raw_path": path.encode(),
         "query_string": query.encode(),
         "root_path": "",
-        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "headers": headers,
         "client": None,
         "server": None,
     }

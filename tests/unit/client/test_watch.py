@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duenotice.client import MetadataError, Rejected, ServerFailed, Throttled
-from duenotice.client.watch_talk import OnError, Watch
+from duenotice.client.watch import OnError, Watch
 from tests.unit.client.stage import Enough, Request, Stage, answer, numbered
 
 EVENT = {"EventId": "A", "EventStatus": "Scheduled", "EventType": "Freeze", "Resources": ["web-0"]}
@@ -53,7 +53,7 @@ class World:
     def watch(self, seconds: float, on_error: OnError | None = None) -> list[tuple[float, int]]:
         """What was shown, and when; each is an incarnation."""
         with pytest.raises(Enough):
-            self.stage.play(Watch(self.stage.asker(), on_error).run(), seconds)
+            self.stage.play(Watch(self.stage.flows(), on_error).run(), seconds)
         return [(round(at - 1000, 2), document.incarnation) for at, document in self.stage.shown]
 
     def gaps(self) -> list[float]:
@@ -125,7 +125,7 @@ def test_the_same_document_again_however_late_is_no_proof_that_the_service_waits
     whole = answer(200, numbered(1), 'ETag: "1"')
     stage = Stage(lambda request: (9.7 if request.waits else 0.01, whole))
     with pytest.raises(Enough):
-        stage.play(Watch(stage.asker()).run(), 60)
+        stage.play(Watch(stage.flows()).run(), 60)
     assert len([request for request in stage.requests if request.waits]) == 1
 
 
@@ -133,7 +133,7 @@ def test_the_same_document_again_however_late_is_no_proof_that_the_service_waits
 def test_an_odd_tag_is_not_sent_back(tag: str) -> None:
     stage = Stage(lambda _: (0.0, answer(200, numbered(1), f"ETag: {tag}")))
     with pytest.raises(Enough):
-        stage.play(Watch(stage.asker()).run(), 5)
+        stage.play(Watch(stage.flows()).run(), 5)
     assert [request.tag for request in stage.requests] == [""] * len(stage.requests)
 
 
@@ -141,14 +141,14 @@ def test_a_failed_poll_is_retried_as_for_a_document_and_then_raised() -> None:
     world = World([(0, numbered(1))])
     failing = Stage(lambda request: (0.0, answer(500)) if request.at > 1003 else world.serve(request))
     with pytest.raises(ServerFailed):
-        failing.play(Watch(failing.asker()).run())
+        failing.play(Watch(failing.flows()).run())
     assert failing.now - 1003 < 15
 
 
 def test_what_cannot_pass_is_raised_at_once() -> None:
     stage = Stage(lambda _: (0.0, answer(400)))
     with pytest.raises(Rejected):
-        stage.play(Watch(stage.asker()).run())
+        stage.play(Watch(stage.flows()).run())
     assert len(stage.requests) == 1
 
 
@@ -183,7 +183,7 @@ def test_a_wait_that_the_service_asks_for_is_kept_but_not_for_longer_than_a_noti
     stage = Stage(lambda _: (0.0, answer(429, b"", "Retry-After: 3600")))
     errors: list[MetadataError] = []
     with pytest.raises(Enough):
-        stage.play(Watch(stage.asker(), errors.append).run(), 60)
+        stage.play(Watch(stage.flows(), errors.append).run(), 60)
     assert {type(error) for error in errors} == {Throttled}
     assert [request.at - 1000 for request in stage.requests] == [0, 10, 20, 30, 40, 50]
 

@@ -1,22 +1,52 @@
-"""Where the operator's API is and which token to show: as given, from the environment, or the defaults.
+"""How a client of the operator is set up: where the API is, which token it shows, how patiently it asks.
 
-Pure, except that it reads the environment and the token's file.
+As given, from the environment, or the defaults.
 """
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from duenotice.client.endpoint import Address
 from duenotice.client.operator.errors import Denied
-from duenotice.errors import Misconfigured, reason
+from duenotice.client.retry import JITTER, RetryPolicy
+from duenotice.clock import monotonic
+from duenotice.errors import DuenoticeError, Misconfigured, reason
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:16926"
+TIMEOUT_SECONDS = 30.0
+BUDGET_SECONDS = 10.0
 _PORTS = {"http": 80, "https": 443}
 
+Explain = Callable[[DuenoticeError], DuenoticeError]
+"""Says an error in other words: each error of a client goes through it before it is raised."""
 
-class Place(NamedTuple):
+
+def as_it_is(error: DuenoticeError) -> DuenoticeError:
+    """In the words of the service and of this client."""
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a client asks: `url` is how errors name the service."""
+
+    url: str
+    token: str = ""
+    policy: RetryPolicy = field(default_factory=lambda: RetryPolicy(TIMEOUT_SECONDS, BUDGET_SECONDS))
+    explain: Explain = as_it_is
+    now: Callable[[], float] = monotonic
+    jitter: Callable[[], float] = JITTER
+    new_key: Callable[[], str] = lambda: os.urandom(16).hex()
+
+
+class Endpoint(NamedTuple):
     """An address, and whether it speaks TLS."""
 
     url: str
@@ -28,8 +58,16 @@ class Place(NamedTuple):
         """The value of Host."""
         return self.url.partition("//")[2]
 
+    def context(self, tls: "SSLContext | None") -> "SSLContext | None":
+        """How to check who answers: as given, or against the certificates that this machine trusts."""
+        if not self.secure or tls is not None:
+            return tls if self.secure else None
+        from ssl import create_default_context  # costs milliseconds that plain HTTP should not pay
 
-def chosen_place(endpoint: str | None) -> Place:
+        return create_default_context()
+
+
+def chosen_endpoint(endpoint: str | None) -> Endpoint:
     """An explicit endpoint before DUENOTICE_ENDPOINT before the default."""
     text = endpoint or os.environ.get("DUENOTICE_ENDPOINT") or DEFAULT_ENDPOINT
     try:
@@ -42,7 +80,7 @@ def chosen_place(endpoint: str | None) -> Place:
         raise Misconfigured(f"The endpoint {text!r} is not an address.", hint=hint) from None
     # Without user and password: they are not used, and the url is shown in messages.
     url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    return Place(url, Address(parts.hostname, port), parts.scheme == "https")
+    return Endpoint(url, Address(parts.hostname, port), parts.scheme == "https")
 
 
 def chosen_token(token: str | None) -> str:

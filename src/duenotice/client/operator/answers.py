@@ -7,9 +7,9 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from duenotice.client.exchange import Silent, why
 from duenotice.client.operator.errors import BY_STATUS, CallFailed, ForeignAnswer, NoAnswer, NotReached
 from duenotice.errors import DuenoticeError, LookAt, Unavailable
+from duenotice.http.flow import ConnectionClosed, why
 from duenotice.http.http1 import ProtocolError, Response
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def problem_in(response: Response, where: str) -> DuenoticeError:
     try:
         said = json.loads(response.body)
         title, hint = str(said["title"])[:_LONGEST_TITLE], str(said.get("hint") or "")[:_LONGEST_TITLE]
-        look_at = next((listing for listing in LookAt if listing.value == said.get("look_at")), None)
+        look_at = next((each for each in LookAt if each.value == said.get("look_at")), None)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         title, hint, look_at = f"The service answers {status}.", _OTHER_PORT, None
     kind = BY_STATUS.get(status, CallFailed)
@@ -72,7 +72,7 @@ def failure_of(error: Exception, where: str, seconds: float) -> DuenoticeError:
         return NoAnswer(f"{where} did not answer in {seconds:.3g} s.", hint="Is it overloaded?", retry_after=0.0)
     if isinstance(error, ProtocolError):
         return ForeignAnswer(f"The answer of {where} is not valid: {error}.", hint=_OTHER_VERSION)
-    reason = "the connection ended before an answer" if isinstance(error, Silent) else why(error)
+    reason = "the connection ended before an answer" if isinstance(error, ConnectionClosed) else why(error)
     return NotReached(
         f"Cannot reach duenotice at {where}: {reason}.",
         hint="Is 'duenotice serve' running there? Say where it is with endpoint= or DUENOTICE_ENDPOINT.",

@@ -5,11 +5,11 @@ from types import NoneType
 
 import pytest
 
-from duenotice.client.exchange import Silent
-from duenotice.client.operator.answer import failure_of, problem_in, value_in
+from duenotice.client.operator.answers import failure_of, problem_in, value_in
 from duenotice.client.operator.errors import CallFailed, Denied, ForeignAnswer, NoAnswer, NotReached, UnknownToken
 from duenotice.client.operator.errors import least_pause as pause
 from duenotice.errors import Conflict, DuenoticeError, Malformed, NotFound, Refused, Unavailable
+from duenotice.http.flow import ConnectionClosed
 from duenotice.http.http1 import ProtocolError, Response
 from duenotice.wire.operator import Health
 
@@ -87,7 +87,7 @@ def test_unavailable_says_when_to_come_back(said: str, seconds: float) -> None:
     ("failure", "kind", "words"),
     [
         (TimeoutError(), NoAnswer, "http://h did not answer in 3 s."),
-        (Silent(), NotReached, "Cannot reach duenotice at http://h: the connection ended before an answer."),
+        (ConnectionClosed(), NotReached, "Cannot reach duenotice at http://h: the connection ended before an answer."),
         (ConnectionRefusedError(111, "x"), NotReached, "Cannot reach duenotice at http://h: Connection refused."),
         (UnicodeError("label too long"), NotReached, "Cannot reach duenotice at http://h: label too long."),
         (ProtocolError("it ends halfway"), ForeignAnswer, "The answer of http://h is not valid: it ends halfway."),

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from duenotice.client.discovery import discover_endpoint
+from duenotice.client.dhcp import discover_endpoint
 from duenotice.errors import Misconfigured
 
 

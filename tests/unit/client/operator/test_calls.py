@@ -1,42 +1,23 @@
-"""Every call of the operator's API has its verb, and the two clients have the same ones."""
+"""Every call of the operator's API has its function, and both clients have all of them."""
 
 import inspect
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-from duenotice.client.operator import errors
-from duenotice.client.operator.async_verbs import AsyncVerbs
-from duenotice.client.operator.blocking import OperatorClient
-from duenotice.client.operator.listing import Listing
-from duenotice.client.operator.request import OperatorRequest, QueryValue
-from duenotice.client.operator.streaming import AsyncOperatorClient
-from duenotice.client.operator.verbs import Verbs
+from duenotice.client.operator import calls, errors
+from duenotice.client.operator.client import AsyncOperatorClient, OperatorClient
+from duenotice.client.operator.request import ListRequest, OperatorRequest
 from duenotice.domain.token import Role
-from duenotice.wire.operator import EventQuery, MaintenanceRequest, Page, VmQuery
+from duenotice.wire.operator import EventQuery, MaintenanceRequest, VmQuery
 from tests.support.node import Node
-from tools import async_verbs
 
-T = TypeVar("T")
-VERBS = {name: verb for name, verb in vars(Verbs).items() if callable(verb) and not name.startswith("_")}
-
-
-class Asked(Verbs):
-    """Notes what would be sent."""
-
-    def __init__(self) -> None:
-        self.requests: list[OperatorRequest[Any]] = []
-
-    def _do(self, request: OperatorRequest[T]) -> T:
-        self.requests.append(request)
-        page: Any = Page((), None)
-        return page  # type: ignore[no-any-return]
-
-    def _all(self, kind: type[T], *path: str, **query: QueryValue) -> Listing[T]:
-        return Listing(self._do, kind, path, query)
+VERBS: dict[str, Callable[..., Any]] = {
+    name: verb for name, verb in vars(calls).items() if getattr(verb, "__module__", "") == calls.__name__
+}
 
 
 EXAMPLES = {"datetime | None": datetime(2026, 1, 1, tzinfo=UTC), "int | None": 1, "bool": True, "int": 1}
@@ -56,13 +37,8 @@ def example(parameter: inspect.Parameter) -> Any:
 
 def sent(verb: Callable[..., Any]) -> OperatorRequest[Any]:
     """What a verb sends, with a value for each parameter."""
-    asked = Asked()
-    parameters = list(inspect.signature(verb).parameters.values())[1:]
-    given = {parameter.name: example(parameter) for parameter in parameters}
-    done = verb(asked, **given)
-    if isinstance(done, Listing):
-        done.page("c", 7)
-    (request,) = asked.requests
+    asked = verb(**{name: example(parameter) for name, parameter in inspect.signature(verb).parameters.items()})
+    request: OperatorRequest[Any] = asked.page("c", 7) if isinstance(asked, ListRequest) else asked
     return request
 
 
@@ -70,8 +46,8 @@ def test_there_is_a_verb_for_every_call_and_none_for_anything_else() -> None:
     """The feed has its own way: it does not end. Followers are not operators."""
     with Node() as node:
         all_of_them = [call for call in node.service._api.calls if call.role is not Role.FOLLOWER]
-    calls = {(call.method, call.path) for call in all_of_them} - {("GET", "/v1/feed")}
-    patterns = {(method, re.compile(re.sub(r"\{\w+\}", "[^/]+", path))): path for method, path in calls}
+    served = {(call.method, call.path) for call in all_of_them} - {("GET", "/v1/feed")}
+    patterns = {(method, re.compile(re.sub(r"\{\w+\}", "[^/]+", path))): path for method, path in served}
     found = set()
     for name, verb in VERBS.items():
         request, path = sent(verb), sent(verb).target.partition("?")[0]
@@ -82,7 +58,7 @@ def test_there_is_a_verb_for_every_call_and_none_for_anything_else() -> None:
         ]
         assert fitting, f"{name} asks {request.method} {path}, which is no call"
         found.add(max(fitting, key=lambda call: -call[1].count("{")))
-    assert found == calls
+    assert found == served
 
 
 def test_a_verb_asks_only_for_what_its_call_knows() -> None:
@@ -104,18 +80,22 @@ def test_a_verb_asks_only_for_what_its_call_knows() -> None:
         assert any(asked <= set(names) or not names for names in fitting), (name, asked, fitting)
 
 
-def test_the_verbs_with_await_are_made_from_the_others() -> None:
-    """Run `python tools/async_verbs.py` after a change of verbs.py."""
-    assert async_verbs.MADE.read_text() == async_verbs.made()
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+def test_both_clients_have_all_verbs_with_their_parameters(kind: type) -> None:
+    """And say the same of them."""
+
+    def told(verb: Callable[..., Any], skip: int = 0) -> tuple[str | None, list[inspect.Parameter]]:
+        return verb.__doc__, list(inspect.signature(verb).parameters.values())[skip:]
+
+    assert {name: told(getattr(kind, name), 1) for name in VERBS} == {name: told(verb) for name, verb in VERBS.items()}
 
 
-def test_both_clients_have_the_same_verbs_with_the_same_parameters() -> None:
+def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
     def shape(kind: type) -> dict[str, list[str]]:
         public = {name: verb for name, verb in inspect.getmembers(kind, callable) if not name.startswith("_")}
         return {name: list(inspect.signature(verb).parameters) for name, verb in public.items()}
 
     assert shape(OperatorClient) == shape(AsyncOperatorClient)
-    assert set(VERBS) == {name for name in vars(AsyncVerbs) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("name", VERBS)

@@ -1,4 +1,4 @@
-"""The watch as a talk: shows each document that differs from the one before, and never asks too often.
+"""The watch as a flow: emits each document that differs from the one before, and never asks too often.
 
 A service of ours holds a poll until there is news (`&wait=`, with `If-None-Match`); others ignore the unknown
 parameter and answer at once. Only time tells the two apart: a 304 that comes when the wait is over proves that the poll
@@ -10,10 +10,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from duenotice.client.contract import document_in
 from duenotice.client.errors import MetadataError
-from duenotice.client.exchange import Show, Sleep, Talk
-from duenotice.client.metadata_talks import Asker
+from duenotice.client.protocol import MetadataFlows, document_in
+from duenotice.http.flow import Emit, Flow, Sleep
 from duenotice.http.http1 import Response
 from duenotice.wire.seen_documents import SeenDocument
 
@@ -41,7 +40,7 @@ OnError = Callable[[MetadataError], None]
 class Watch:
     """One watch: what it showed last, and whether the service waits."""
 
-    asker: Asker
+    flows: MetadataFlows
     on_error: OnError | None = None
     shown: SeenDocument | None = None
     tag: str = ""
@@ -49,7 +48,7 @@ class Watch:
     asked_at: float = 0.0
     probe_at: float = 0.0
 
-    def run(self) -> Talk[None]:
+    def run(self) -> Flow[None]:
         """Never ends by itself. Without `on_error` it raises the same errors as `document()`."""
         while True:
             try:
@@ -60,35 +59,35 @@ class Watch:
                 self.on_error(error)
                 yield Sleep(max(POLL_SECONDS, min(error.retry_after or 0.0, LONGEST_PAUSE)))
                 continue
-            self.asker.read_at = self.asker.now()
+            self.flows.read_at = self.flows.now()
             if document != self.shown:
                 self.shown = document
-                yield Show(document)
+                yield Emit(document)
             gap = HELD_POLL_SECONDS if self.waits else POLL_SECONDS
-            if (spent := self.asker.now() - self.asked_at) < gap:
+            if (spent := self.flows.now() - self.asked_at) < gap:
                 yield Sleep(gap - spent)
 
-    def _next_document(self) -> Talk[SeenDocument]:
-        self.asked_at = self.asker.now()
+    def _next_document(self) -> Flow[SeenDocument]:
+        self.asked_at = self.flows.now()
         try:
             if self.tag and self.shown and (self.waits or self.asked_at >= self.probe_at):
                 return (yield from self._wait(self.shown))
-            return (yield from self._read(self.asked_at + self.asker.patience.timeout))
+            return (yield from self._read(self.asked_at + self.flows.policy.timeout))
         except MetadataError as error:
             failed = error
         # Next time another service may answer, so start again with a plain poll.
         self.waits, self.tag = False, ""
-        document = yield from self.asker.document(failed)
-        self.asked_at = self.asker.now()
+        document = yield from self.flows.document(failed)
+        self.asked_at = self.flows.now()
         return document
 
-    def _read(self, deadline: float) -> Talk[SeenDocument]:
-        version, response = yield from self.asker.poll_once(deadline)
+    def _read(self, deadline: float) -> Flow[SeenDocument]:
+        version, response = yield from self.flows.poll_once(deadline)
         return self._taken(version, response)
 
-    def _wait(self, shown: SeenDocument) -> Talk[SeenDocument]:
-        deadline = self.asked_at + WAIT_SECONDS + self.asker.patience.timeout
-        version, response = yield from self.asker.poll_once(deadline, f"{WAIT_SECONDS}s", self.tag)
+    def _wait(self, shown: SeenDocument) -> Flow[SeenDocument]:
+        deadline = self.asked_at + WAIT_SECONDS + self.flows.policy.timeout
+        version, response = yield from self.flows.poll_once(deadline, f"{WAIT_SECONDS}s", self.tag)
         document = shown if response.status == 304 else self._taken(version, response)
         if document == shown:
             self._judge(response)
@@ -96,10 +95,10 @@ class Watch:
 
     def _judge(self, response: Response) -> None:
         """No news: was the poll held for it?"""
-        spent = self.asker.now() - self.asked_at
+        spent = self.flows.now() - self.asked_at
         self.waits = response.status == 304 and spent >= WAIT_SECONDS - _EARLY
         if not self.waits:
-            self.probe_at = self.asker.now() + PROBE_SECONDS
+            self.probe_at = self.flows.now() + PROBE_SECONDS
 
     def _taken(self, version: str, response: Response) -> SeenDocument:
         document = document_in(response, version)
