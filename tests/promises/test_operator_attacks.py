@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.promises.attack import RAISED_BYTES, SECONDS, SLOWEST_SECONDS, Attacked, Seen, get, many_descriptors, post
+from tests.promises.noise import ANYBODY, AT_OPERATORS, Noise
 from tests.promises.stalls.fleet import only_the_poller
 from tests.support.certificates import certificates
 
@@ -83,7 +84,7 @@ def test_a_crowd_without_a_token_takes_no_places_of_those_who_have_one(plain: At
     bearable(plain, attack)
 
 
-@pytest.mark.parametrize("path", ["/sign-in", "/nothing"])
+@pytest.mark.parametrize("path", ["/sign-in", "/nothing", "/livez", "/readyz?verbose"])
 def test_who_asks_without_a_token_as_often_as_possible_slows_down_nobody(plain: Attacked, path: str) -> None:
     """150 connections, each asks again when it is answered; polls take 5 ms more at the most (S29)."""
 
@@ -105,10 +106,33 @@ def test_who_asks_without_a_token_as_often_as_possible_slows_down_nobody(plain: 
         for client in clients.values():
             client.close()
 
+    barely_noticed(plain, attack)
+
+
+@pytest.mark.parametrize("source", ["127.0.0.3", ANYBODY])
+@pytest.mark.parametrize("kind", AT_OPERATORS)
+def test_new_connections_without_end_slow_down_nobody(plain: Attacked, kind: str, source: str) -> None:
+    """60 clients that connect again for each request. Polls take 5 ms more at the most, and each probe is answered."""
+
+    def attack() -> None:
+        end = time.monotonic() + 3
+        with Noise(plain.server.operator, kind, source, 60) as noise:
+            while time.monotonic() < end:
+                begun = time.monotonic()
+                assert plain.ask("GET", "/readyz", token="")[0] == 200
+                assert time.monotonic() - begun < 1
+                time.sleep(0.1)
+        assert noise.made.requests > 100
+
+    barely_noticed(plain, attack)
+
+
+def barely_noticed(node: Attacked, attack: Callable[[], None]) -> None:
+    """The median poll takes 5 ms more at the most."""
     for _ in range(TRIES):
-        before = plain.quiet(0.5)
-        seen = bearable(plain, attack)
-        raised = seen.polls.typical - max(before.typical, plain.quiet(0.5).typical)
+        before = node.quiet(0.5)
+        seen = bearable(node, attack)
+        raised = seen.polls.typical - max(before.typical, node.quiet(0.5).typical)
         if raised < MOST_RAISED:
             break
     assert raised < MOST_RAISED
