@@ -219,3 +219,37 @@ def test_an_operator_s_bodies_are_bounded_and_so_is_what_they_cost(plain: Attack
             assert status == 413
 
     bearable(plain, attack)
+
+
+LARGE = 240_000_000
+A_FLEET = b"".join(b'[[vms]]\nname = "vm-%d"\naddress = "10.1.%d.%d"\n' % (n, n >> 8, n & 255) for n in range(20_000))
+NO_FLEETS = {
+    "spaces": b" " * LARGE,
+    "keys": b"a=1\n" * (LARGE // 4),
+    "tables without a name": b"[[vms]]\n" * (LARGE // 8),
+    "20,000 VMs, then spaces": A_FLEET.ljust(LARGE),
+    "what is not UTF-8": b"\xff" * LARGE,
+}
+
+
+@pytest.mark.parametrize("what", NO_FLEETS)
+def test_a_large_body_that_is_no_fleet_is_not_kept_in_memory(plain: Attacked, what: str) -> None:
+    """The only call that takes so much is an admin's; it raised the memory by twice of what came (S24)."""
+
+    def attack() -> None:
+        assert plain.ask("PUT", "/v1/fleet", NO_FLEETS[what])[0] in (400, 422)
+
+    bearable(plain, attack)
+
+
+def test_a_small_body_cannot_say_that_a_fleet_has_millions_of_vms(plain: Attacked) -> None:
+    """Three lines stand for a thousand of them (S24)."""
+    networks = (f"{10 + n // 16_384}.{n >> 6 & 255}.{n % 64 * 4}.0/22" for n in range(10_000))
+    line = '[[scale_sets]]\nname = "s-{0}"\ncapacity = 1000\naddresses = "{1}"\n'
+    sets = "".join(line.format(n, network) for n, network in enumerate(networks))
+
+    def attack() -> None:
+        status, body = plain.ask("PUT", "/v1/fleet", sets.encode())
+        assert (status, b"at most 2,000,000 VMs" in body) == (422, True)
+
+    bearable(plain, attack)
