@@ -1,6 +1,6 @@
 """A body that is too large for memory: it goes into a file without a name while it arrives (S24).
 
-Whoever sends what is no fleet costs a part of a disk for a moment. What is written and read goes through a thread: a
+What is not a fleet takes a part of a disk for a moment, and no memory. What is written and read goes through a thread: a
 disk may be slow, and VMs must not wait for it (S26).
 """
 

@@ -36,6 +36,7 @@ def blocks(text: str, size: int) -> Iterator[bytes]:
 def test_a_fleet_is_one_in_whatever_pieces_it_is_read(size: int) -> None:
     """Also where a VM names a host that a later piece declares."""
     check_in_pieces(blocks(FLEET, size))
+    assert len(fleet_file.read_fleet(FLEET).vms) == 1 + 200 + 100 * 1000
 
 
 @pytest.mark.parametrize("size", [50, 300, 10**6])
