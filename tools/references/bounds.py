@@ -79,7 +79,7 @@ def _ports() -> Iterable[tuple[str, str]]:
     yield "connections, counted from accept", f"{acceptor.MOST_CONNECTIONS}"
     yield "processor time for TLS handshakes of a port", f"{SHARE:.0%}"
     yield "handshakes that are open at a time", f"what costs {OPEN_SECONDS:g} s, {MOST_OPEN}"
-    yield "addresses that go before strangers: of admins, of other tokens, of probes", _known()
+    yield "addresses that go before strangers: of admins, of other tokens, of followers, of probes", _known()
     yield "hello of a handshake", f"{size(LONGEST_HELLO)}, one record"
     yield "head of a request", f"{size(operator_server.LONGEST_HEAD)}, {operator_server.MOST_HEADERS} lines"
     yield "requests that wait on a connection for the answer to one before them", f"{operator_server.MOST_WAITING}"

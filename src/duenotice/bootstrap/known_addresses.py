@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from duenotice.clock import monotonic
+from duenotice.engine.followers import MOST_FOLLOWERS
 from duenotice.metadata_api.limits import network_of
 
 LOCAL = frozenset(("127.0.0.1", network_of("::1")))
@@ -17,7 +18,7 @@ LOCAL = frozenset(("127.0.0.1", network_of("::1")))
 class Who(IntEnum):
     """Why an address is known."""
 
-    ADMIN, TOKEN, PROBE = range(3)
+    ADMIN, TOKEN, FOLLOWER, PROBE = range(4)
 
 
 class Kept(NamedTuple):
@@ -30,7 +31,12 @@ class Kept(NamedTuple):
     on asking keeps its place."""
 
 
-KEPT = {Who.ADMIN: Kept(64, 86_400.0, True), Who.TOKEN: Kept(64, 86_400.0, True), Who.PROBE: Kept(16, 300.0, False)}
+KEPT = {
+    Who.ADMIN: Kept(64, 86_400.0, True),
+    Who.TOKEN: Kept(64, 86_400.0, True),
+    Who.FOLLOWER: Kept(MOST_FOLLOWERS, 86_400.0, True),
+    Who.PROBE: Kept(16, 300.0, False),
+}
 
 
 class KnownAddresses:

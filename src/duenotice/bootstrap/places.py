@@ -54,6 +54,9 @@ answer may be, in seconds, that is told to who asks more often. So a flood of pr
 that is ill is seen soon."""
 
 
+WHO = {Role.ADMIN: Who.ADMIN, Role.FOLLOWER: Who.FOLLOWER}
+
+
 class Place:
     """One request that is under way."""
 
@@ -165,13 +168,13 @@ class Front:
         is_for_programs = path in self._api_paths or path == "/v1" or path.startswith("/v1/")
         side = self._programs if is_for_programs else self._people
         token = None if path in PROBES else side.who(Request(scope))
+        if accepted is not None and (token is not None or path in PROBES):
+            accepted.is_of(Who.PROBE if token is None else WHO.get(token.role, Who.TOKEN))
         if token is not None and token.role is Role.FOLLOWER and path.startswith(FOLLOWS):
             if accepted is not None:
                 accepted.set_apart()
             await side.app(scope, receive, in_pieces(send))
             return
-        if accepted is not None and (token is not None or path in PROBES):
-            accepted.is_of(Who.PROBE if token is None else Who.ADMIN if token.role is Role.ADMIN else Who.TOKEN)
         if token is None:
             address = plain_address((scope.get("client") or ("",))[0])
             if path in PROBES:

@@ -1,6 +1,6 @@
 """A body that is too large for memory: it goes into a file without a name while it arrives (S24).
 
-What is not a fleet takes a part of a disk for a moment, and no memory. What is written and read goes through a thread: a
+What is not a fleet takes a part of a disk for a moment, and no memory. It is written and read in a thread, because a
 disk may be slow, and VMs must not wait for it (S26).
 """
 
