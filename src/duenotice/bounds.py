@@ -3,7 +3,7 @@
 A bound is looked at before the work that it bounds: who asks first, then how large it is, and only then what it says.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -29,13 +29,15 @@ class CallBounds(NamedTuple):
     """What one call of a port may cost at the most (S24, S29): bytes of its body, and fields of a form in it.
 
     `rows` and `answer` are looked at by the Azure door. Of an answer that is a page, `answer` bounds the one item that
-    every page has, however large it is. Pages of both ports end at `PAGE_BYTES`.
+    every page has, however large it is. Pages of both ports end at `PAGE_BYTES`. A body that is `on_disk` is never in
+    memory as a whole when it is large.
     """
 
     body: int = LARGE_BYTES
     fields: int = FORM_FIELDS
     rows: int = 1
     answer: int = LARGE_BYTES
+    on_disk: bool = False
 
 
 SMALL = CallBounds()
@@ -47,6 +49,7 @@ BEATS = CallBounds(body=1024 * 1024)
 """What a follower tells of 5,000 scopes with the longest names."""
 WHOLE_FLEET = CallBounds(body=256 * 1024 * 1024)
 """A fleet file of a million VMs fits; more is a mistake."""
+FLEET_FILE = WHOLE_FLEET._replace(on_disk=True)
 ONE_LARGE = CallBounds(answer=LONGEST_ITEM)
 PAGES = CallBounds(rows=PAGE_ROWS, answer=LONGEST_ITEM)
 
@@ -62,17 +65,25 @@ def check_length(announced: str, bounds: CallBounds) -> None:
 
 async def body_of(receive: Receive, announced: str, bounds: CallBounds) -> bytearray:
     """The whole body of a request, up to what the row of its call says; `announced` is its Content-Length, or empty."""
+    body = bytearray()
+    async for piece in pieces_of(receive, announced, bounds):
+        body += piece
+    return body
+
+
+async def pieces_of(receive: Receive, announced: str, bounds: CallBounds) -> AsyncIterator[bytes]:
+    """The same, in the pieces in which it comes."""
     check_length(announced, bounds)
-    body, more = bytearray(), True
+    size, more = 0, True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Malformed("The request ended before the end of its body.", hint="Send all of it.")
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(body) > bounds.body:
+        piece: bytes = message.get("body", b"")
+        more, size = message.get("more_body", False), size + len(piece)
+        if size > bounds.body:
             raise _too_large(bounds)
-    return body
+        yield piece
 
 
 def _too_large(bounds: CallBounds) -> TooLarge:

@@ -33,16 +33,20 @@ def check_ours(directory: Path, *secrets: str) -> None:
     """
     with suppress(OSError):
         for path in (directory.resolve(), *sorted(directory.iterdir())):
-            found = path.lstat()
-            bits = 0o777 if path.name in secrets else 0o222
-            is_open = found.st_mode & bits & _others(found) and not stat.S_ISLNK(found.st_mode)
-            if is_open or not _has_our_owner(found):
-                what, mode = ("used", "0600") if path.name in secrets else ("changed", "go-w")
+            is_secret = path.name in secrets
+            if wrong := open_for_others(path.lstat(), 0o777 if is_secret else 0o222):
+                what, mode = ("used", "0600") if is_secret else ("changed", "go-w")
                 raise Misconfigured(
-                    f"{path} could be {what} by others: {_told(found)}.",
+                    f"{path} could be {what} by others: {wrong}.",
                     hint=f"If nobody else has changed anything there: chown it to user {os.geteuid()}, chmod {mode}. "
                     "Else use another data directory.",
                 )
+
+
+def open_for_others(found: os.stat_result, bits: int = 0o222) -> str:
+    """How others may do this to a file, which usually is to write; empty when they may not."""
+    is_open = found.st_mode & bits & _others(found) and not stat.S_ISLNK(found.st_mode)
+    return _told(found) if is_open or not _has_our_owner(found) else ""
 
 
 def _has_our_owner(found: os.stat_result) -> bool:

@@ -16,7 +16,7 @@ from duenotice.bootstrap import operator_server
 from duenotice.bounds import NAMES, SIGNING_IN, SMALL, WHOLE_FLEET
 from duenotice.errors import Malformed
 from duenotice.operator_api import app, feed
-from duenotice.operator_api.app import OperatorApi
+from duenotice.operator_api.app import UNCOUNTED, OperatorApi
 from tests.acceptance.conftest import DEMO
 from tests.support.node import Node
 from tests.support.served import wait_until
@@ -305,3 +305,17 @@ def test_the_mistakes_of_strangers_do_not_fill_the_log(node: Node) -> None:
     with capture_logs() as lines:
         assert answered(node, b"\x16\x03\x01\x02\x00\r\n\r\n").startswith(b"HTTP/1.1 400 ")
     assert lines == []
+
+
+def test_a_large_fleet_file_is_applied(node: Node) -> None:
+    """It is on disk while it arrives, with its length told or in chunks, and with a key (S24)."""
+    text = "".join(f'[[vms]]\nname = "vm-{n}"\naddress = "10.1.{n >> 8}.{n & 255}"\n' for n in range(30_000)).encode()
+    assert len(text) > UNCOUNTED
+    common = ("Content-Type: application/toml", "Idempotency-Key: one", "Connection: close")
+    request = head("PUT", "/v1/fleet", token(node.token), *common, f"Content-Length: {len(text)}")
+    first = answered(node, request + text)
+    assert (first[:12], b'"vm-29999"' in first) == (b"HTTP/1.1 200", True)
+    assert node.operate("/v1/fleet", method="GET")["vms"] == 30_000
+    chunked = head("PUT", "/v1/fleet?dry_run=true", token(node.token), *common, "Transfer-Encoding: chunked")
+    again = answered(node, b"%b%x\r\n%b\r\n0\r\n\r\n" % (chunked, len(text), text))
+    assert (again[:12], b'"changes":0' in again) == (b"HTTP/1.1 200", True)

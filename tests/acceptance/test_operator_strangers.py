@@ -8,6 +8,7 @@ import pytest
 
 from duenotice.bootstrap import operator_server, places
 from duenotice.clock import monotonic
+from duenotice.errors import Unavailable
 from tests.support.node import Node
 
 
@@ -49,6 +50,25 @@ def test_who_has_a_token_and_probes_are_not_counted(node: Node) -> None:
     assert asked(node, most + 20, "/livez") == {200: most + 20}
     assert asked(node, most + 20, "/readyz") == {200: most + 20}
     assert asked(node, most + 20, "/v1/me", token=node.service.token) == {200: most + 20}
+
+
+def test_who_probes_too_often_is_told_what_was_told_last(node: Node) -> None:
+    """The first of a second are looked after, and so is one of another address."""
+    most = int(places.PROBED)
+    assert asked(node, most, "/readyz") == {200: most}
+    node.service.engine.trouble = Unavailable("The disk is away.", hint="Bring it back.")
+    assert asked(node, 20, "/readyz") == {200: 20}
+    assert asked(node, 20, "/readyz?something") == {429: 20}
+    assert asked(node, 1, "/readyz", address="127.0.0.2") == {503: 1}
+    assert asked(node, 20, "/readyz") == {503: 20}
+
+
+def test_what_was_told_last_counts_only_for_a_second(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask, one that is ill is seen to be so."""
+    assert asked(node, 2 * int(places.PROBED), "/readyz")[503] == 0
+    node.service.engine.trouble = Unavailable("The disk is away.", hint="Bring it back.")
+    monkeypatch.setattr(places, "PROBED_SECONDS", 0.0)
+    assert asked(node, 2, "/readyz") == {503: 2}
 
 
 def test_one_address_without_a_token_does_not_use_up_what_others_may_ask(node: Node) -> None:

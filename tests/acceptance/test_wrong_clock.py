@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -97,6 +99,54 @@ def test_a_clock_that_is_wrong_for_a_moment_loses_nothing(
         assert ask(node, "/v1/vms/me/restart", {}).body == first.body
         receiver.answer = lambda _: 200
         wait_until(lambda: (told[0]["EventId"], "Scheduled") in {each.told for each in receiver.taken})
+
+
+YEARS_BEHIND = -41 * 365 * DAYS
+"""A machine whose battery is empty begins in 1985, or thereabouts."""
+
+
+def test_what_began_while_the_clock_was_41_years_behind_is_neither_early_nor_lost_when_it_is_right(
+    node: OnAWrongClock, receiver: PushReceiver
+) -> None:
+    """Events with their notice, approvals, a plan, a message, a kept answer, a token, a session (S1, S2, S34)."""
+    receiver.answer = lambda _: 503
+    node.enable("render-0")
+    node.set_clock(YEARS_BEHIND)
+    with node.client() as client:
+        known = client.create_subscription(SubscriptionRequest(receiver.url, "eventgrid"))
+        wait_until(lambda: client.subscription(known.id).status == "active")
+        viewer = node.operate("/v1/tokens", {"name": "of-1985", "role": "viewer"})["token"]
+        cookie = node.cookie(viewer)
+        reboot, first = node.schedule("Reboot", "web-0"), ask(node, "/v1/vms/me/restart", {})
+        plan = node.operate("/v1/maintenances", PLAN | {"on": ["vm=web-1"]})
+        begun = monotonic()
+        evicted = node.operate("/v1/vms/render-0/evict", {})[0]["id"]
+        told = {vm: node.events(vm) for vm in ("web-0", "render-0")}
+        assert all(event["EventStatus"] == "Scheduled" for events in told.values() for event in events)
+        wait_until(lambda: len(receiver.deliveries) > 2)
+        node.set_clock(0)
+        assert {vm: node.events(vm) for vm in told} == told
+        assert plan_of(node, plan)["status"] == "running"
+        assert ask(node, "/v1/vms/me/restart", {}).body == first.body
+        assert _status(node, "/v1/me", {"Authorization": f"Bearer {viewer}"}) == 200
+        assert _status(node, "/audit", {"Cookie": cookie}) == 200
+        assert client.subscription(known.id).dead_letters == 0
+        receiver.answer = lambda _: 200
+        wait_until(lambda: {(reboot, "Scheduled"), (evicted, "Scheduled")} <= {each.told for each in receiver.taken})
+        wait_until(lambda: node.events("render-0")[0]["EventStatus"] == "Started", seconds=90)
+    assert monotonic() - begun >= 30
+    assert node.events("web-0") == told["web-0"]
+    assert node.approve("web-0", reboot).status == 200
+    wait_until(lambda: node.events("web-0")[0]["EventStatus"] == "Started")
+
+
+def _status(node: OnAWrongClock, path: str, headers: dict[str, str]) -> int:
+    connection = HTTPConnection(*node.operator_address, timeout=60)
+    try:
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 def test_a_clock_beyond_the_year_2262_ends_no_service_and_is_told_of_loudly(node: OnAWrongClock) -> None:

@@ -10,15 +10,15 @@ import socket
 import struct
 import subprocess
 import sys
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import NamedTuple
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
-ANYBODY = "anybody"
-"""Instead of an address: each connection comes from another one."""
+ANYBODY, TWENTY = "anybody", "twenty"
+"""Instead of an address: each connection comes from another one; connections come from 20 addresses in turn."""
 
 RESET_AT_THE_END = struct.pack("ii", 1, 0)
 """Else the kernel would keep the ports of thousands of connections for a minute."""
@@ -38,6 +38,7 @@ KINDS: dict[str, bytes] = {
     "polls that differ": _request("GET", EVENTS, "X-Number: %d"),
     "700 parameters": _request("GET", EVENTS + "".join(f"&p{n:03}=%41" for n in range(700))),
     "500 parameters that differ": _request("GET", EVENTS + "&n=%d" + "&a" * 500),
+    "a head in pieces of one byte": _request("GET", EVENTS, *("A: b" for _ in range(100))),
     "12 kB of header lines": _request("GET", EVENTS, *("A: b" for _ in range(2000))),
     "5,000 entity tags": _request("GET", EVENTS, "If-None-Match: " + "1," * 5000),
     "64 kB in pieces of one byte": _request("POST", EVENTS, "Content-Length: 65536") + b"x" * 65536,
@@ -48,6 +49,14 @@ KINDS: dict[str, bytes] = {
     "nothing": b"",
 }
 """What is asked, by name; `%d` is a number that grows."""
+
+AT_OPERATORS: dict[str, bytes] = {
+    "probes, each on a new connection": b"GET /readyz?verbose HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    "sign-in, each on a new connection": b"GET /sign-in HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+}
+"""The same at the operator's port."""
+
+ALL_IN_TURN = "all of these in turn"
 
 
 class Made(NamedTuple):
@@ -67,7 +76,7 @@ class Noise:
     """The process, seen from outside: noise from `with` to its end; `made` is there after that."""
 
     def __init__(self, server: tuple[str, int], kind: str, source: str, connections: int) -> None:
-        assert kind in KINDS
+        assert kind in KINDS or kind in AT_OPERATORS or kind == ALL_IN_TURN
         self._command = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), server[0], str(server[1])]
         self._command += [kind, source, str(connections)]
         self.made = Made(0, 0, 0)
@@ -91,16 +100,21 @@ class Noise:
 class _Caller:
     """One connection: what it still has to send, and what it has read of an answer."""
 
-    def __init__(self, connection: socket.socket, data: bytes) -> None:
-        self.connection, self.left, self.answer = connection, memoryview(data), b""
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection, self.answer = connection, b""
+
+    def ask(self, kind: str, number: int) -> None:
+        """Begin to send one more request."""
+        self.piece = 1 if kind.endswith("pieces of one byte") else 1 << 20
+        self.left, self.answer = memoryview((KINDS | AT_OPERATORS)[kind].replace(b"%d", b"%d" % number)), b""
 
 
 class _Callers:
     """All connections of this process."""
 
     def __init__(self, server: tuple[str, int], kind: str, source: str) -> None:
-        self._server, self._kind, self._source = server, kind, source
-        self._piece = 1 if kind.endswith("pieces of one byte") else 1 << 20
+        self._server, self._source = server, source
+        self._kinds = cycle(KINDS if kind == ALL_IN_TURN else (kind,))
         self._epoll = select.epoll()
         self._callers: dict[int, _Caller] = {}
         self._numbers, self._addresses = count(), count()
@@ -114,7 +128,8 @@ class _Callers:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.bind((self._next_source(), 0))
         connection.connect_ex(self._server)
-        self._callers[connection.fileno()] = _Caller(connection, self._next_request())
+        caller = self._callers[connection.fileno()] = _Caller(connection)
+        caller.ask(next(self._kinds), next(self._numbers))
         self._epoll.register(connection.fileno(), select.EPOLLIN | select.EPOLLOUT)
         self.connections += 1
 
@@ -137,7 +152,7 @@ class _Callers:
             if not caller.left:
                 self._epoll.modify(caller.connection.fileno(), select.EPOLLIN)
                 return
-            caller.left = caller.left[caller.connection.send(caller.left[: self._piece]) :]
+            caller.left = caller.left[caller.connection.send(caller.left[: caller.piece]) :]
 
     def _read(self, caller: _Caller) -> None:
         data = caller.connection.recv(65536)
@@ -146,7 +161,7 @@ class _Callers:
             self._again(caller)
         elif caller.answer.endswith(b"}"):
             self.answers += 1
-            caller.left, caller.answer = memoryview(self._next_request()), b""
+            caller.ask(next(self._kinds), next(self._numbers))
             self._epoll.modify(caller.connection.fileno(), select.EPOLLIN | select.EPOLLOUT)
 
     def _again(self, caller: _Caller) -> None:
@@ -156,13 +171,12 @@ class _Callers:
         caller.connection.close()
         self.connect()
 
-    def _next_request(self) -> bytes:
-        return KINDS[self._kind].replace(b"%d", b"%d" % next(self._numbers))
-
     def _next_source(self) -> str:
-        if self._source != ANYBODY:
+        if self._source not in (ANYBODY, TWENTY):
             return self._source
         number = next(self._addresses)
+        if self._source == TWENTY:
+            return f"127.201.0.{number % 20 + 1}"
         return f"127.200.{number >> 8 & 255}.{number & 255}"
 
 

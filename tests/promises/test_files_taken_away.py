@@ -4,13 +4,16 @@ Real files and a real process. What VMs read goes on from memory, as on a full d
 """
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duenotice.bootstrap.file_watch import EVERY
 from tests.acceptance.conftest import DEMO
 from tests.crash.server import Caller, Response, Server
 from tests.support.served import wait_until
@@ -121,6 +124,104 @@ def test_it_is_noticed_although_nothing_is_stored(world: World, crime: str):
     (line,) = [entry for entry in map(json.loads, world.server.log().splitlines()) if "files-" in entry["action"]]
     assert (line["action"], line["level"]) == ("files-missing", "critical")
     assert "stop the service" in line["hint"]
+
+
+OPENED = {"journal.db": 0o666, "journal.db-wal": 0o622, "journal.lock": 0o602, "": 0o777}
+"""Of the data directory too."""
+SECRETS = ("admin.token", "azure-tokens.key")
+
+
+@pytest.mark.parametrize("file", OPENED)
+def test_nothing_is_stored_where_others_may_write(world: World, file: str):
+    """At once; and when it is ours alone again, all goes on."""
+    path, before = world.data / file, world.poll()
+    mode = path.stat().st_mode & 0o777
+    path.chmod(OPENED[file])
+    refused = world.schedule()
+    assert (refused.status, f"{path} can be changed by others" in refused.json()["title"]) == (503, True)
+    assert "Find out whether it was changed" in refused.json()["hint"]
+    _is_told_of(world, path)
+    assert world.poll() == before
+    path.chmod(mode)
+    wait_until(lambda: world.ready().status == 200, seconds=3 * SECONDS)
+    assert world.schedule().status == 201
+    assert len(world.events()) == 2
+
+
+@pytest.mark.parametrize("file", SECRETS)
+def test_a_secret_that_others_may_read_is_told_of(world: World, file: str):
+    path = world.data / file
+    path.touch(0o600)
+    path.chmod(0o644)
+    _is_told_of(world, path)
+    path.chmod(0o600)
+    wait_until(lambda: world.ready().status == 200, seconds=3 * SECONDS)
+
+
+def _is_told_of(world: World, path: Path) -> None:
+    """Within ten seconds `/readyz` says which it is, and so does the log."""
+    begun = time.monotonic()
+    wait_until(lambda: world.ready().status == 503, seconds=3 * SECONDS)
+    assert time.monotonic() - begun < SECONDS
+    assert f"{path} " in world.ready().json()["title"]
+    wait_until(lambda: "files-missing" in world.server.log())
+
+
+def _stays_ready(world: World) -> None:
+    """So long that somebody has looked at the files."""
+    end = time.monotonic() + 1.5 * EVERY
+    while time.monotonic() < end:
+        assert world.ready().status == 200
+        time.sleep(0.2)
+
+
+def overwrite(path: Path, at: int, by: bytes) -> None:
+    """In place, as a careless program would: same file, same size."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(by)
+
+
+def _in_the_log(data: Path) -> None:
+    """The newest copy of a record: one letter of it."""
+    log, word = data / "journal.db-wal", b'"actor":"'
+    overwrite(log, log.read_bytes().rindex(word) + len(word), b"x")
+
+
+def _in_the_database(data: Path) -> None:
+    """All but the first page, of which some are newer in the log."""
+    overwrite(data / "journal.db", 4096, b"\xff" * ((data / "journal.db").stat().st_size - 4096))
+
+
+@pytest.mark.parametrize("crime", [_in_the_log, _in_the_database])
+def test_overwritten_bytes_are_noticed(world: World, crime: Crime):
+    """Somebody writes into the file of a running service; polls go on from memory."""
+    before = world.poll()
+    time.sleep(0.1)  # the kernel notes times of change in steps of some milliseconds
+    crime(world.data)
+    _is_told_of(world, world.data / "journal.db")
+    refused = world.schedule()
+    assert (refused.status, "Somebody else has written into it" in refused.json()["hint"]) == (503, True)
+    assert world.poll() == before
+
+
+def test_an_overwritten_head_of_the_log_loses_nothing(world: World):
+    """It counts only at the next start: what is in the log is moved into the database before that, whoever kills us."""
+    ids = [event["id"] for event in world.events()]
+    time.sleep(0.1)
+    overwrite(world.data / "journal.db-wal", 0, b"x" * 32)
+    _stays_ready(world)
+    world.server.kill()
+    world.restart()
+    assert [event["id"] for event in world.events()] == ids  # their notice begins again after an absence (S25)
+
+
+def test_what_was_only_touched_is_as_it_was(world: World):
+    """A backup that restores times, or a disk that has its own: nothing of the content was harmed."""
+    for end in ("", "-wal"):
+        os.utime(world.data / f"journal.db{end}", (0, 0))
+    _stays_ready(world)
+    assert world.schedule().status == 201
 
 
 def test_what_comes_back_is_used_again(world: World):

@@ -15,7 +15,7 @@ from tests.support.certificates import SLOW_KEY, certificates
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(300)]
 
-STRANGER, ADMIN = "127.0.0.3", "127.0.0.2"
+STRANGER, ADMIN, HEALTH = "127.0.0.3", "127.0.0.2", "127.0.0.4"
 MOST_RAISED = 0.005
 TRIES = 3
 """The machine is shared: what was too slow is done again, and the best counts."""
@@ -114,22 +114,24 @@ def connected(node: Attacked, address: str) -> ssl.SSLSocket:
     return trusting().wrap_socket(socket.create_connection(node.server.operator, SECONDS, (address, 0)))
 
 
-def is_answered(node: Attacked, client: ssl.SSLSocket) -> bool:
-    client.sendall(get("/v1/me", node.server.token))
+def is_answered(client: ssl.SSLSocket, path: str, token: str) -> bool:
+    client.sendall(get(path, token))
     return client.recv(12) == b"HTTP/1.1 200"
 
 
 @contextmanager
-def admin_comes(node: Attacked, seen: list[float]) -> Iterator[None]:
-    """Again and again, on connections of its own, from another address; what each time took."""
+def comes(node: Attacked, address: str, seen: list[float]) -> Iterator[None]:
+    """An admin, or a health probe, again and again, on connections of its own; what each time took."""
     over = threading.Event()
+    asked = ("/livez", "") if address == HEALTH else ("/v1/me", node.server.token)
 
     def come() -> None:
         while not over.wait(0.2):
             begun = time.monotonic()
-            with connected(node, ADMIN) as client:
-                assert is_answered(node, client)
-            seen.append(time.monotonic() - begun)
+            seen.append(SECONDS)  # else one that fails would not be seen
+            with connected(node, address) as client:
+                assert is_answered(client, *asked)
+            seen[-1] = time.monotonic() - begun
 
     thread = threading.Thread(target=come)
     thread.start()
@@ -147,9 +149,9 @@ def test_handshakes_of_strangers_cost_others_nothing(slow: Attacked, attack: Cal
         quiet, waits = slow.quiet(0.5), list[float]()
         with ExitStack() as kept:
             client = kept.enter_context(connected(slow, STRANGER))
-            with slow.watched() as seen, admin_comes(slow, waits):
+            with slow.watched() as seen, comes(slow, ADMIN, waits):
                 attack(slow)
-                assert is_answered(slow, client)
+                assert is_answered(client, "/v1/me", slow.server.token)
         raised = seen.polls.typical - quiet.typical
         if raised < MOST_RAISED and seen.polls.slowest < SLOWEST_SECONDS and max(waits) < 1:
             break
@@ -157,3 +159,55 @@ def test_handshakes_of_strangers_cost_others_nothing(slow: Attacked, attack: Cal
     assert raised < MOST_RAISED
     assert seen.polls.slowest < SLOWEST_SECONDS
     assert max(waits) < 1
+
+
+ADDRESSES, MOST_WAITED = 400, 3.0
+
+
+def hellos_of_many_addresses(node: Attacked) -> None:
+    """Each says hello, never ends the handshake, and comes again when it was closed; for some seconds."""
+    end = time.monotonic() + 4
+    hello = Client(node, STRANGER, CURVE)
+    said = hello.next()
+    hello.socket.close()
+    clients: dict[str, socket.socket] = {}
+    while time.monotonic() < end:
+        for n in range(ADDRESSES):
+            address = f"127.77.{n // 250}.{n % 250 + 1}"
+            if address in clients and not _is_closed(clients[address]):
+                continue
+            if address in clients:
+                clients.pop(address).close()
+            clients[address] = client = socket.create_connection(node.server.operator, SECONDS, (address, 0))
+            client.setblocking(False)
+            with suppress(OSError):
+                client.send(said)
+        time.sleep(0.01)  # the machine has few cores, and others need one
+    for client in clients.values():
+        client.close()
+
+
+def _is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(65536) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("who", [ADMIN, HEALTH, "127.0.0.1"], ids=["an admin", "a health probe", "this machine"])
+def test_who_is_known_gets_in_among_many_addresses(slow: Attacked, who: str) -> None:
+    """400 strangers say hello all the time: an admin, a probe and this machine get in soon; others never do (S29)."""
+    for _ in range(TRIES):
+        waits = list[float]()
+        with connected(slow, who) as client:
+            assert is_answered(client, "/livez" if who == HEALTH else "/v1/me", slow.server.token)
+        with slow.watched() as seen, comes(slow, who, waits):
+            hellos_of_many_addresses(slow)
+        if max(waits) < MOST_WAITED and seen.polls.slowest < SLOWEST_SECONDS:
+            break
+    assert max(waits) < MOST_WAITED
+    assert len(waits) > 2
+    assert (seen.polls.trouble, seen.polls.unanswered) == ("", False)
+    assert seen.polls.slowest < SLOWEST_SECONDS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises.stalls.moment import LIMIT
-from tests.promises.stalls.noisy_vms import UPROARS, NoisyWorld, Uproar
+from tests.promises.stalls.noisy_vms import OF_TWENTY, UPROARS, NoisyWorld, Uproar
 
 pytestmark = pytest.mark.serial
 
@@ -27,9 +27,26 @@ def world() -> Iterator[NoisyWorld]:
         yield made
 
 
-@pytest.mark.parametrize("uproar", UPROARS, ids=str)
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[NoisyWorld]:
+    """The same, where two processes share the port."""
+    with tempfile.TemporaryDirectory(prefix="noise-") as folder, NoisyWorld(Path(folder), workers=2) as made:
+        yield made
+
+
+@pytest.mark.parametrize("uproar", (*UPROARS, *OF_TWENTY), ids=str)
 def test_noise_delays_no_other_vm_and_fills_nothing(world: NoisyWorld, uproar: Uproar) -> None:
     """60 connections of each address ask as much as they can while other VMs poll; the best of three tries counts."""
+    _is_endured(world, uproar)
+
+
+@pytest.mark.parametrize("uproar", OF_TWENTY, ids=str)
+def test_noise_of_strangers_is_as_cheap_with_two_workers(two_workers: NoisyWorld, uproar: Uproar) -> None:
+    """Each has its own limits for strangers; what both of them do counts."""
+    _is_endured(two_workers, uproar)
+
+
+def _is_endured(world: NoisyWorld, uproar: Uproar) -> None:
     for _ in range(3):
         effect = world.endure(uproar, SECONDS)
         if effect.polls.slowest < LIMIT and effect.median_raised < MOST_MEDIAN:

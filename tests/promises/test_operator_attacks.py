@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.promises.attack import RAISED_BYTES, SECONDS, SLOWEST_SECONDS, Attacked, Seen, get, many_descriptors, post
+from tests.promises.noise import ANYBODY, AT_OPERATORS, Noise
 from tests.promises.stalls.fleet import only_the_poller
 from tests.support.certificates import certificates
 
@@ -83,7 +84,7 @@ def test_a_crowd_without_a_token_takes_no_places_of_those_who_have_one(plain: At
     bearable(plain, attack)
 
 
-@pytest.mark.parametrize("path", ["/sign-in", "/nothing"])
+@pytest.mark.parametrize("path", ["/sign-in", "/nothing", "/livez", "/readyz?verbose"])
 def test_who_asks_without_a_token_as_often_as_possible_slows_down_nobody(plain: Attacked, path: str) -> None:
     """150 connections, each asks again when it is answered; polls take 5 ms more at the most (S29)."""
 
@@ -105,10 +106,33 @@ def test_who_asks_without_a_token_as_often_as_possible_slows_down_nobody(plain: 
         for client in clients.values():
             client.close()
 
+    barely_noticed(plain, attack)
+
+
+@pytest.mark.parametrize("source", ["127.0.0.3", ANYBODY])
+@pytest.mark.parametrize("kind", AT_OPERATORS)
+def test_new_connections_without_end_slow_down_nobody(plain: Attacked, kind: str, source: str) -> None:
+    """60 clients that connect again for each request. Polls take 5 ms more at the most, and each probe is answered."""
+
+    def attack() -> None:
+        end = time.monotonic() + 3
+        with Noise(plain.server.operator, kind, source, 60) as noise:
+            while time.monotonic() < end:
+                begun = time.monotonic()
+                assert plain.ask("GET", "/readyz", token="")[0] == 200
+                assert time.monotonic() - begun < 1
+                time.sleep(0.1)
+        assert noise.made.requests > 100
+
+    barely_noticed(plain, attack)
+
+
+def barely_noticed(node: Attacked, attack: Callable[[], None]) -> None:
+    """The median poll takes 5 ms more at the most."""
     for _ in range(TRIES):
-        before = plain.quiet(0.5)
-        seen = bearable(plain, attack)
-        raised = seen.polls.typical - max(before.typical, plain.quiet(0.5).typical)
+        before = node.quiet(0.5)
+        seen = bearable(node, attack)
+        raised = seen.polls.typical - max(before.typical, node.quiet(0.5).typical)
         if raised < MOST_RAISED:
             break
     assert raised < MOST_RAISED
@@ -193,5 +217,39 @@ def test_an_operator_s_bodies_are_bounded_and_so_is_what_they_cost(plain: Attack
         for path in ("/v1/events", "/v1/vms/poller/policy"):
             status, _ = plain.ask("PUT" if "policy" in path else "POST", path, body, token=token)
             assert status == 413
+
+    bearable(plain, attack)
+
+
+LARGE = 240_000_000
+A_FLEET = b"".join(b'[[vms]]\nname = "vm-%d"\naddress = "10.1.%d.%d"\n' % (n, n >> 8, n & 255) for n in range(20_000))
+NO_FLEETS = {
+    "spaces": b" " * LARGE,
+    "keys": b"a=1\n" * (LARGE // 4),
+    "tables without a name": b"[[vms]]\n" * (LARGE // 8),
+    "20,000 VMs, then spaces": A_FLEET.ljust(LARGE),
+    "what is not UTF-8": b"\xff" * LARGE,
+}
+
+
+@pytest.mark.parametrize("what", NO_FLEETS)
+def test_a_large_body_that_is_no_fleet_is_not_kept_in_memory(plain: Attacked, what: str) -> None:
+    """The only call that takes so much is an admin's; it raised the memory by twice of what came (S24)."""
+
+    def attack() -> None:
+        assert plain.ask("PUT", "/v1/fleet", NO_FLEETS[what])[0] in (400, 422)
+
+    bearable(plain, attack)
+
+
+def test_a_small_body_cannot_say_that_a_fleet_has_millions_of_vms(plain: Attacked) -> None:
+    """Three lines stand for a thousand of them (S24)."""
+    networks = (f"{10 + n // 16_384}.{n >> 6 & 255}.{n % 64 * 4}.0/22" for n in range(10_000))
+    line = '[[scale_sets]]\nname = "s-{0}"\ncapacity = 1000\naddresses = "{1}"\n'
+    sets = "".join(line.format(n, network) for n, network in enumerate(networks))
+
+    def attack() -> None:
+        status, body = plain.ask("PUT", "/v1/fleet", sets.encode())
+        assert (status, b"at most 2,000,000 VMs" in body) == (422, True)
 
     bearable(plain, attack)

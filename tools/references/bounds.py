@@ -7,6 +7,7 @@ from duenotice.azure_api.app import LONGEST_TARGET, MOST_LARGE, MOST_LARGE_OF_ON
 from duenotice.azure_api.signing_keys import SigningKeys
 from duenotice.bootstrap import acceptor, operator_server, places
 from duenotice.bootstrap.acceptor import LONGEST_HELLO, MOST_OPEN, OPEN_SECONDS, SHARE
+from duenotice.bootstrap.known_addresses import KEPT, Who
 from duenotice.bounds import LONGEST_ITEM, PAGE_BYTES, PAGE_ROWS, SIGNING_IN, SMALL, CallBounds
 from duenotice.console.app import Console
 from duenotice.console.session import Sessions
@@ -79,6 +80,7 @@ def _ports() -> Iterable[tuple[str, str]]:
     yield "connections, counted from accept", f"{acceptor.MOST_CONNECTIONS}"
     yield "processor time for TLS handshakes of a port", f"{SHARE:.0%}"
     yield "handshakes that are open at a time", f"what costs {OPEN_SECONDS:g} s, {MOST_OPEN}"
+    yield "addresses that go before strangers: of admins, of other tokens, of followers, of probes", _known()
     yield "hello of a handshake", f"{size(LONGEST_HELLO)}, one record"
     yield "head of a request", f"{size(operator_server.LONGEST_HEAD)}, {operator_server.MOST_HEADERS} lines"
     yield "requests that wait on a connection for the answer to one before them", f"{operator_server.MOST_WAITING}"
@@ -89,8 +91,14 @@ def _ports() -> Iterable[tuple[str, str]]:
     yield "requests of admins, and of one token", admins
     yield "requests of other tokens, and of one", tokens
     yield "requests without a token, and from one address", strangers
+    each, together = places.PROBED, places.PROBED * places.PROBED_TOGETHER
+    yield "probes a second that are looked after, and from one address", f"{together:g}, {each:g}"
     each, together = places.REQUESTS, places.REQUESTS * places.TOGETHER
     yield "requests a second without a token, and from one address", f"{together:g}, {each:g}"
+
+
+def _known() -> str:
+    return "; ".join(f"{KEPT[who].most} for {KEPT[who].seconds / 60:,g} min" for who in Who)
 
 
 def _twice() -> str:

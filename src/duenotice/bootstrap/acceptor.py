@@ -7,7 +7,7 @@ When TLS handshakes begin: a share of processor time is for all of them, and add
 handshake costs the one who asks nothing and the loop a signature: 0.1 ms with an EC key, 5 ms with an RSA key of 4,096
 bits. So nothing is done for a connection before its whole hello is there; it waits in the kernel. Then it waits for its
 turn. Few enough are open at a time that all of them, if they go on at one moment, cost less than a poll may wait: a
-client may ask for another round, and the signature is made in the second.
+client may ask for another round, and the signature is made in the second. Addresses that are known go before strangers.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from typing import NamedTuple, cast
 
 import structlog
 
+from duenotice.bootstrap.known_addresses import KnownAddresses, Who
 from duenotice.clock import monotonic, processor_seconds
 from duenotice.engine.followers import MOST_FOLLOWERS
 from duenotice.metadata_api.sessions import network_of, plain_address
@@ -38,6 +39,8 @@ BESIDE_SECONDS = 0.0004
 """What a connection costs beside its handshake."""
 SLOW_TO_ANSWER = 1.0
 """Seconds after which one that has begun makes room for another one, if there is none."""
+MORE_OPEN = 2
+"""So many more a known address may have open before one of its makes room for a stranger's."""
 MEASURED_AGAIN_SECONDS = 60.0
 """A new certificate can have another key."""
 TIMES = 3
@@ -101,8 +104,9 @@ class Waiting(NamedTuple):
 class Handshakes:
     """Those of one port: who waits for its client's hello, who waits for a turn, and who has begun."""
 
-    def __init__(self, tls: ssl.SSLContext, patience: float, port: str) -> None:
+    def __init__(self, tls: ssl.SSLContext, patience: float, port: str, known: KnownAddresses) -> None:
         self._loop, self._tls, self._patience = asyncio.get_running_loop(), tls, patience
+        self._known, self._last_was_known = known, False
         self._all: dict[object, Waiting] = {}
         self._ready: dict[str | bytes, dict[object, Waiting]] = {}  # by address, which take turns
         self._begun: dict[object, tuple[float, Waiting]] = {}
@@ -181,9 +185,7 @@ class Handshakes:
         self._counted_until = now
         if not self._ready:
             return
-        address, later = self._whose_turn(now)
-        if self._saved < 0:
-            later = max(later, -self._saved / SHARE)
+        address, later = ("", -self._saved / SHARE) if self._saved < 0 else self._whose_turn(now)
         if later > 0:
             self._later = self._loop.call_later(later, self._soon)
             return
@@ -200,27 +202,36 @@ class Handshakes:
         if now - self._measured_at > MEASURED_AGAIN_SECONDS:
             self._measure(now)
         self._saved -= self._cost
+        self._last_was_known = address in self._known.all
         self._begun[who] = now, waiting
         waiting.begin()
         self._soon()
 
     def _whose_turn(self, now: float) -> tuple[str | bytes, float]:
-        """An address, and after how many seconds one of it may begin.
+        """An address, and after how many seconds one of it may begin; every second turn is for those that are known.
 
         When no more may be open, that is who has the fewest; the oldest of who has the most makes room for it.
         """
+        known = [address for address in self._ready if address in self._known.all]
+        strangers = [address for address in self._ready if address not in self._known.all]
+        turns = strangers if strangers and (self._last_was_known or not known) else known
         if len(self._begun) < self._most:
-            return next(iter(self._ready)), 0.0
-        of = Counter(each.address for _, each in self._begun.values())
-        address = min(self._ready, key=lambda each: of[each])
+            return turns[0], 0.0
+        weight = self._weights()
+        address = min(turns, key=weight)
         since, oldest = self._begun[self._oldest_of_most()]
-        if of[address] + 2 <= of[oldest.address]:
+        if weight(address) + 2 <= weight(oldest.address):
             return address, 0.0
         return address, max(0.0, since + SLOW_TO_ANSWER - now)
 
-    def _oldest_of_most(self) -> object:
+    def _weights(self) -> Callable[[str | bytes], int]:
+        """How many each address has open; of one that is known some do not count."""
         of = Counter(each.address for _, each in self._begun.values())
-        return max(self._begun, key=lambda who: of[self._begun[who][1].address])
+        return lambda address: of[address] - MORE_OPEN * (address in self._known.all)
+
+    def _oldest_of_most(self) -> object:
+        weight = self._weights()
+        return max(self._begun, key=lambda who: weight(self._begun[who][1].address))
 
     def _make_room(self) -> None:
         if len(self._begun) >= self._most:
@@ -255,11 +266,15 @@ def _read_when(client: socket.socket, count: int) -> None:
 MOST_CONNECTIONS = 200
 """File descriptors of this process are for VMs."""
 
+MORE_CONNECTIONS = 8
+"""So many more of a known address may wait for their client before one of them makes room for a stranger's."""
+
 MOST_OF_FOLLOWERS = 2 * MOST_FOLLOWERS
 """A follower has a stream and a connection for its beats; these are counted for themselves."""
 
-ACCEPTED_AT_ONCE = 16
-"""Connections taken in one turn of the loop; the others wait in the kernel, and VMs are answered in between (S26)."""
+ACCEPTED_AT_ONCE, ACCEPTED_WHEN_FULL = 16, 4
+"""Connections taken in one turn of the loop; the others wait in the kernel, and VMs are answered in between (S26). When
+it is full, another one has to be found and closed for each."""
 
 SEND_BUFFER = 128 * 1024
 """Bytes that the kernel keeps for a client that does not read; by itself it would keep some megabytes for each."""
@@ -316,6 +331,10 @@ class Accepted(asyncio.Protocol):
         """It is a follower's."""
         self._crowd.set_apart(self)
 
+    def is_of(self, who: Who) -> None:
+        """Its client has shown a token, or is a health probe: its address is known from now on."""
+        self._crowd.known.hear(self.address, who)
+
     def rest(self) -> None:
         """Its client asks too often."""
         if self._connection is not None:
@@ -348,6 +367,7 @@ class Crowd:
     """All that was accepted at one port and is still there, the oldest first; followers are counted for themselves."""
 
     def __init__(self) -> None:
+        self.known = KnownAddresses()
         self._operators: dict[Accepted, None] = {}
         self._followers: dict[Accepted, None] = {}
 
@@ -368,18 +388,28 @@ class Crowd:
         self._operators.pop(member, None)
         self._followers.pop(member, None)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the next one takes the place of another one."""
+        return len(self._operators) >= MOST_CONNECTIONS
+
     def _make_room(self, new: Accepted) -> None:
         """Of the address that has the most connections that wait for their client, the oldest goes.
 
-        So silent clients lock nobody out, and those of one machine do not take the places of another one's.
+        So silent clients lock nobody out, those of one machine do not take the places of another one's, and one machine
+        with many addresses not those of addresses that are known.
         """
         waiting: dict[str | bytes, list[Accepted]] = {}
         for each in self._operators:
             if each is not new and each.waits_for_client:
                 waiting.setdefault(each.address, []).append(each)
-        victim = max(waiting.values(), key=len)[0] if waiting else new
+        victim = max(waiting.items(), key=self._weight)[1][0] if waiting else new
         self.leave(victim)
         victim.abort()
+
+    def _weight(self, waiting: tuple[str | bytes, list[Accepted]]) -> int:
+        address, connections = waiting
+        return len(connections) - MORE_CONNECTIONS * (address in self.known.all)
 
 
 class Acceptor:
@@ -397,7 +427,8 @@ class Acceptor:
         self._tls, self._patience = tls, patience
         self._listening = listening
         self._opening: set[asyncio.Task[None]] = set()
-        self._handshakes = None if tls is None else Handshakes(tls, patience, host_port(listening.getsockname()[:2]))
+        port = host_port(listening.getsockname()[:2])
+        self._handshakes = None if tls is None else Handshakes(tls, patience, port, crowd.known)
         listening.setblocking(False)
         self._loop.add_reader(listening, self._accept)
 
@@ -415,7 +446,7 @@ class Acceptor:
         await asyncio.gather(*self._opening, return_exceptions=True)
 
     def _accept(self) -> None:
-        for _ in range(ACCEPTED_AT_ONCE):
+        for _ in range(ACCEPTED_WHEN_FULL if self._crowd.is_full else ACCEPTED_AT_ONCE):
             try:
                 client, address = self._listening.accept()
             except OSError as error:

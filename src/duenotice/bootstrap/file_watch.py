@@ -1,34 +1,37 @@
-"""Looks every few seconds whether the files of the journal are where they were, also while nothing is stored (S5).
+"""Looks every few seconds whether the files are where they were and ours alone, also while nothing is stored (S5).
 
-Each commit looks by itself; this is for a service that has nothing to store, and for `/readyz`.
+Each commit looks after the journal by itself; this is for a service that has nothing to store, for what takes longer to
+look at, for the secrets beside the journal, and for `/readyz`.
 """
 
 import asyncio
+from pathlib import Path
 
 from duenotice.engine.engine import Engine
 from duenotice.engine.log import FILES, RepeatedFailure
 from duenotice.engine.ports import Journal
 from duenotice.engine.threads import WorkerThread, run_in
-from duenotice.errors import Unavailable
+from duenotice.errors import Misconfigured, Unavailable
 from duenotice.store.sqlite import SqliteJournal
+from duenotice.system import check_ours
 
 EVERY = 4.0
 """Real seconds between two looks."""
 
 
 class FileWatch:
-    """Keeps `engine.trouble` up to date; only a journal in files has something to look at."""
+    """Keeps `engine.trouble` up to date; a journal in memory without a directory has nothing to look at."""
 
-    def __init__(self, engine: Engine, journal: Journal) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, journal: Journal, directory: Path | None, *secrets: str) -> None:
+        self._engine, self._directory, self._secrets = engine, directory, secrets
         self._journal = journal if isinstance(journal, SqliteJournal) else None
         self._failures = RepeatedFailure(FILES)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to look."""
-        if self._journal is not None:
-            self._task = asyncio.create_task(self._run(self._journal), name="file-watch")
+        if self._journal is not None or self._directory is not None:
+            self._task = asyncio.create_task(self._run(), name="file-watch")
             self._task.add_done_callback(self._engine.lost)
 
     async def stop(self) -> None:
@@ -37,12 +40,21 @@ class FileWatch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _run(self, journal: SqliteJournal) -> None:
+    def _look(self) -> None:
+        if self._journal is not None:
+            self._journal.check_files()
+        if self._directory is not None:
+            try:
+                check_ours(self._directory, *self._secrets)
+            except Misconfigured as error:
+                raise Unavailable(error.message, hint=error.hint) from error
+
+    async def _run(self) -> None:
         worker = WorkerThread("file-watch")  # its own: a disk that hangs must delay nothing else
         try:
             while True:
                 try:
-                    await run_in(worker, journal.check_files)
+                    await run_in(worker, self._look)
                 except Unavailable as trouble:
                     self._engine.trouble = trouble
                     self._failures.failed(trouble)

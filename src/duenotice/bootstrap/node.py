@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from duenotice import settings as s
+from duenotice.azure_api import certificates, signing_keys
 from duenotice.bootstrap import cluster, drivers, operator_server
 from duenotice.bootstrap.azure_port import AzurePort, azure_port
 from duenotice.bootstrap.file_watch import FileWatch
@@ -84,6 +85,9 @@ IN_MEMORY = ":memory:"
 
 log = structlog.get_logger()
 
+SECRETS = (FILE, signing_keys.FILE, certificates.CA_KEY_FILE, certificates.LEAF_KEY_FILE)
+"""In the data directory, for nobody else to read."""
+
 
 class Service:
     """A node; `start` and `stop` are all that a caller needs."""
@@ -123,7 +127,7 @@ class Service:
     async def start(self) -> None:
         """Take the ports, load, apply the fleet, open the doors; a failure on the way leaves nothing open."""
         if self.data_dir is not None:
-            check_ours(self.data_dir, FILE)
+            check_ours(self.data_dir, *SECRETS)
         if not is_postgres(self.settings.journal):
             check_first(self.settings.fleet, self.data_dir)
         with ExitStack() as ports:  # before anything is written: if a port is in use, nothing must be left behind
@@ -170,7 +174,7 @@ class Service:
         self.engine.below = self.followers
         self.ticker = Ticker(self.engine)
         self._heartbeat = Heartbeat(journal, self.engine.clock, self.ticker.absent, self.engine.keep_time)
-        self._file_watch = FileWatch(self.engine, journal)
+        self._file_watch = FileWatch(self.engine, journal, self.data_dir, *SECRETS)
         node = "" if store is None else self.node
         self.fleet_file = FleetFile(self.settings.fleet, self.engine, node, partial(cluster.others_of, self.engine))
         if self.settings.log_format != "none":

@@ -1,7 +1,7 @@
 """Places at the operator's port: who may have how many requests under way, known before anything is read of them.
 
 Who shows no token may also ask only so often: places bound what is under way, but not how much of the loop's time
-requests take that are quick.
+requests take that are quick. A probe that comes more often is told what the last one was told.
 
 A table says how many there are of each kind. When all of a kind are taken, the holder with the most of them makes room
 for one with fewer: its oldest answer ends. So nobody takes the places of others, and probes and admins have their own
@@ -9,13 +9,14 @@ for one with fewer: its oldest answer ends. So nobody takes the places of others
 """
 
 import asyncio
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duenotice.bootstrap.acceptor import Accepted
+from duenotice.bootstrap.known_addresses import Who
 from duenotice.bounds import LARGE_BYTES
 from duenotice.client.operator.errors import UnknownToken
 from duenotice.clock import monotonic
@@ -27,6 +28,7 @@ CONNECTION = "duenotice.connection"
 """Where the scope of a request has the connection that it came on."""
 
 PROBES = frozenset(("/livez", "/readyz"))
+QUERIES = (b"", b"verbose")
 FOLLOWS = "/v1/follow/"
 
 
@@ -44,6 +46,14 @@ than connections, so that a new one finds a place where it can say who it is."""
 REQUESTS, TOGETHER = 200.0, 2.0
 """So many a second without a token for each address, probes aside, and all addresses together so many times that. A
 browser asks for the page to sign in and all of its files at once, which are a dozen."""
+
+PROBED, PROBED_TOGETHER, PROBED_SECONDS = 20.0, 5.0, 1.0
+"""How many probes a second of one address are looked after; of all together, in multiples of that; and how old the
+answer may be, in seconds, that is told to who asks more often. So a flood of probes makes no machine look ill, and one
+that is ill is seen soon."""
+
+
+WHO = {Role.ADMIN: Who.ADMIN, Role.FOLLOWER: Who.FOLLOWER}
 
 
 class Place:
@@ -99,6 +109,42 @@ class Places:
         return True
 
 
+class Probes:
+    """How often probes are looked after, and what the last of each kind were told."""
+
+    def __init__(self) -> None:
+        self._asked = UnknownCallers(PROBED, PROBED_TOGETHER)
+        self._told: dict[tuple[str, bytes], tuple[float, list[Message]]] = {}
+
+    def told(self, scope: Scope, address: str) -> Sequence[Message]:
+        """What is told to who asks too often; nothing: look after it."""
+        now = monotonic()
+        if self._asked.take(address, now):
+            return ()
+        if (kind := _kind(scope)) is None:
+            return TOO_OFTEN
+        when, messages = self._told.get(kind, (0.0, []))
+        return messages if messages and now - when < PROBED_SECONDS else ()
+
+    def keeping(self, scope: Scope, send: Send) -> Send:
+        """Sends an answer, and keeps it when it is whole."""
+        kind, messages = _kind(scope), list[Message]()
+
+        async def sent(message: Message) -> None:
+            messages.append(message)
+            if kind is not None and message["type"] == "http.response.body" and not message.get("more_body"):
+                self._told[kind] = monotonic(), messages
+            await send(message)
+
+        return sent
+
+
+def _kind(scope: Scope) -> tuple[str, bytes] | None:
+    """Which of the few answers that probes can get."""
+    query = scope.get("query_string", b"")
+    return (scope["path"], query) if scope.get("method") in ("GET", "HEAD") and query in QUERIES else None
+
+
 class Side(NamedTuple):
     """One of the two sides of the port: its application, and whose token a request to it has."""
 
@@ -111,7 +157,7 @@ class Front:
 
     def __init__(self, programs: Side, people: Side, api_paths: Container[str]) -> None:
         self._programs, self._people, self._api_paths = programs, people, api_paths
-        self._asked = UnknownCallers(REQUESTS, TOGETHER)
+        self._asked, self._probes = UnknownCallers(REQUESTS, TOGETHER), Probes()
         self._probing, self._strangers = Places(PROBING), Places(STRANGERS)
         self._tokens, self._admins = Places(TOKENS), Places(ADMINS)
 
@@ -121,6 +167,8 @@ class Front:
         is_for_programs = path in self._api_paths or path == "/v1" or path.startswith("/v1/")
         side = self._programs if is_for_programs else self._people
         token = None if path in PROBES else side.who(Request(scope))
+        if accepted is not None and (token is not None or path in PROBES):
+            accepted.is_of(Who.PROBE if token is None else WHO.get(token.role, Who.TOKEN))
         if token is not None and token.role is Role.FOLLOWER and path.startswith(FOLLOWS):
             if accepted is not None:
                 accepted.set_apart()
@@ -128,8 +176,12 @@ class Front:
             return
         if token is None:
             address = plain_address((scope.get("client") or ("",))[0])
-            if path not in PROBES and not self._asked.take(address, monotonic()):
-                for message in TOO_OFTEN:
+            if path in PROBES:
+                answer = self._probes.told(scope, address)
+            else:
+                answer = () if self._asked.take(address, monotonic()) else TOO_OFTEN
+            if answer:
+                for message in answer:
                     await send(message)
                 if accepted is not None:
                     accepted.rest()
@@ -141,7 +193,7 @@ class Front:
             await _refusal(token)(scope, receive, send)
             return
         try:
-            await side.app(scope, receive, in_pieces(send))
+            await side.app(scope, receive, self._probes.keeping(scope, send) if path in PROBES else in_pieces(send))
         except UnknownToken:  # who has signed out, or whose token was revoked, in the middle of an answer (S35)
             place.end()  # cut off, so that nobody takes what came for the whole
         finally:

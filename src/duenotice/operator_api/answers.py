@@ -22,6 +22,7 @@ from duenotice.domain.state import ANSWERS_KEPT, State
 from duenotice.engine.engine import Engine, Receipt, Records
 from duenotice.errors import InvariantBroken, Malformed, Refused
 from duenotice.operator_api.calls import KEY, Room, actor_of
+from duenotice.operator_api.large_body import LargeBody
 from duenotice.wire import operator as o
 from duenotice.wire.operator import from_domain
 from duenotice.wire.operator.service import StoredAnswer, unpacked
@@ -223,7 +224,8 @@ def _asked(request: Request) -> Keyed:
     if not (text := key_of(request)):
         return Keyed()
     asked = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode())
-    asked.update(request.state.body)
+    body = request.state.body
+    asked.update(body.digest if isinstance(body, LargeBody) else body)
     # The token's id, not its name: a new token with an old name must not get the answers of the old token.
     key = hashlib.sha256(f"{request.state.token.id}\n{text}".encode()).hexdigest()
     return Keyed(key, asked.hexdigest())

@@ -33,6 +33,7 @@ from duenotice.operator_api.follow import FollowCalls
 from duenotice.operator_api.groups import Groups
 from duenotice.operator_api.history import Timelines
 from duenotice.operator_api.hosts import Hosts
+from duenotice.operator_api.large_body import LargeBody
 from duenotice.operator_api.maintenances import Maintenances
 from duenotice.operator_api.monitoring import Metrics, Probes
 from duenotice.operator_api.node_list import NodeList
@@ -125,12 +126,22 @@ class OperatorApi:
             check_query(request, call)
             if call.method == "GET":
                 return await self._answer(request, call)
-            async with self._place_for(request, call.bounds):
-                request.state.body = await body_of(request.receive, _announced(request), call.bounds)
+            async with self._place_for(request, call.bounds) as is_large:
                 request.state.aside = self._engine.aside
+                if is_large and call.bounds.on_disk:
+                    return await self._answer_large(request, call)
+                request.state.body = await body_of(request.receive, _announced(request), call.bounds)
                 return await self._answer(request, call)
 
         return dispatch
+
+    async def _answer_large(self, request: Request, call: Call) -> Response:
+        request.state.body = body = LargeBody()
+        try:
+            await body.fill(request.receive, _announced(request), call.bounds)
+            return await self._answer(request, call)
+        finally:
+            await asyncio.to_thread(body.close)  # the last to let go of 256 MB gives them back
 
     async def _answer(self, request: Request, call: Call) -> Response:
         async def answer() -> Response:
@@ -143,11 +154,11 @@ class OperatorApi:
         return await self._nodes.answer(request, answer)
 
     @asynccontextmanager
-    async def _place_for(self, request: Request, bounds: CallBounds) -> AsyncIterator[None]:
-        """One large body is there at a time, from before it is read until its answer is made (S24)."""
+    async def _place_for(self, request: Request, bounds: CallBounds) -> AsyncIterator[bool]:
+        """One large body is there at a time, from before it is read until its answer is made (S24); tells if it is."""
         announced = _announced(request)
         if bounds.body <= UNCOUNTED or (announced.isdecimal() and len(announced) <= 18 and int(announced) <= UNCOUNTED):
-            yield
+            yield False
             return
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -155,7 +166,7 @@ class OperatorApi:
         except TimeoutError:
             raise Unavailable("Another large request is being read.", hint="Try again when it is done.") from None
         try:
-            yield
+            yield True
         finally:
             self._large.release()
 

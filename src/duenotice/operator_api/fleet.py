@@ -1,13 +1,14 @@
 """The calls of the whole fleet: what it is, how many VMs are in which state, and applying a fleet file."""
 
 import asyncio
+from codecs import iterdecode
 from collections.abc import Callable, Container, Iterable, Sequence
 
 from msgspec import Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duenotice.bounds import WHOLE_FLEET
+from duenotice.bounds import FLEET_FILE
 from duenotice.domain import commands as c
 from duenotice.domain import records as t
 from duenotice.domain.bulk import used_up
@@ -21,10 +22,11 @@ from duenotice.operator_api.answers import Resource, encode, shown
 from duenotice.operator_api.calls import Call, Parameter, Room, actor_of, flag, number
 from duenotice.operator_api.counting import KnownNumbers, Numbers
 from duenotice.operator_api.feed import Feed
+from duenotice.operator_api.large_body import LargeBody
 from duenotice.operator_api.vm_states import VmStates
 from duenotice.toml import did_you_mean
 from duenotice.wire import operator as o
-from duenotice.wire.fleet_file import read_fleet
+from duenotice.wire.fleet_file import check_in_pieces, read_fleet
 from duenotice.wire.operator import STATES, from_domain
 
 _TOML = ("application/toml", "text/plain")
@@ -132,7 +134,7 @@ class Fleets(Resource):
                 _TOML,
                 ("dry_run",),
                 (422,),
-                bounds=WHOLE_FLEET,
+                bounds=FLEET_FILE,
             ),
         ]
 
@@ -204,12 +206,15 @@ class Fleets(Resource):
             before.clear()
 
 
-def _declared(body: bytearray) -> Declaration:
+def _declared(body: bytearray | LargeBody) -> Declaration:
+    """What it says. A large one is looked through first: only what may be a fleet is worth so much memory (S24)."""
     try:
-        text = body.decode()
+        if isinstance(body, LargeBody):
+            check_in_pieces(body.blocks())
+            return read_fleet("".join(iterdecode(body.blocks(), "utf-8")))
+        return read_fleet(body.decode())
     except UnicodeDecodeError:
         raise Malformed("The fleet is not UTF-8 text.", hint="Send the fleet file as it is.") from None
-    return read_fleet(text)
 
 
 class WrittenChange(Struct, frozen=True):

@@ -6,6 +6,7 @@ for becomes a command, and is passed on as one; the life of the asking node, whi
 what lets it in, and what makes the leader believe it.
 """
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -25,6 +26,7 @@ from duenotice.engine.writer import Ask, Records
 from duenotice.errors import DuenoticeError, Misconfigured, Refused, Unavailable
 from duenotice.operator_api.answers import JSON, encode, key_of, problem, shown
 from duenotice.operator_api.calls import Call, decoded
+from duenotice.operator_api.large_body import LargeBody
 from duenotice.operator_api.tokens import ASKED_WITH
 from duenotice.operator_api.way_to_leader import NOTHING_DONE, UNDONE, WayToLeader
 from duenotice.store.codec import RECORDS, Row
@@ -192,7 +194,10 @@ class Nodes:
         if token_id := request.scope.get(ASKED_WITH):
             headers |= {_ASKED_WITH: token_id, _LIFE: self._engine.seat.identity.life}
         headers[PASSED] = self._engine.seat.identity.node
-        answer = await self.way.sent(leader, path, request.method, request.state.body, headers)
+        body = request.state.body
+        if isinstance(body, LargeBody):
+            body = await asyncio.to_thread(b"".join, body.blocks())
+        answer = await self.way.sent(leader, path, request.method, body, headers)
         await self._engine.reach(int(answer.headers.get(POSITION.lower(), "0")))
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return Response(answer.body, answer.status, {**kept, NODE: leader.node})

@@ -50,7 +50,8 @@ def checksum(position: int, format: int, payload: bytes) -> int:
     return crc32(payload, crc32(b"%d %d" % (position, format)))
 
 
-def _is_sound(row: Row) -> bool:
+def is_sound(row: Row) -> bool:
+    """Whether it matches its checksum."""
     try:
         return checksum(row.position, row.format, row.payload) == row.crc
     except TypeError:  # a damaged file may hold anything, for example no payload at all
@@ -104,7 +105,7 @@ class Codec(Generic[T]):
     def unpack(self, row: Row) -> T:
         """The value that was stored; `Damaged`, or `Misconfigured` when another duenotice wrote it."""
         # The checksum comes first: it tells another format from a flipped bit in the format number.
-        if not _is_sound(row):
+        if not is_sound(row):
             raise Damaged(f"{self._named(row)} does not match its checksum")
         if not self._oldest <= row.format <= self.format:
             raise self._of_another(row)

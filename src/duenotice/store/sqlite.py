@@ -163,8 +163,8 @@ class SqliteJournal:
             self._move_log()
 
     def check_files(self) -> None:
-        """Raise if a file was renamed, deleted or replaced; as each commit does."""
-        self._database.check_files()
+        """Raise if a file was renamed, deleted or replaced, as each commit does; or overwritten by somebody else."""
+        self._database.check_bytes()
 
     def close(self) -> None:
         """Leave one clean file and release the lock."""

@@ -15,6 +15,7 @@ from duenotice.store.codec import Mark
 from duenotice.store.data_dir import DataDirectory, restore_check
 from duenotice.store.open_files import OpenFiles
 from duenotice.store.sqlite_file import (
+    check_all,
     check_contents,
     check_header,
     check_identity,
@@ -34,6 +35,8 @@ class SqliteDatabase:
     def __init__(self, data_dir: Path) -> None:
         self._writing, self._reading = Lock(), Lock()
         self._intact = True
+        self._overwritten: Unavailable | None = None
+        self._moved_at = 0
         self.log_pages = 0
         self.restored = False
         self.seen = self._reached = 0
@@ -68,7 +71,10 @@ class SqliteDatabase:
             self.move_log()
         grow_log(self.path)
         wal, shm, locked = self._beside("-wal"), self._beside("-shm"), self._directory.path
-        self._files = OpenFiles((self.path, wal, shm, locked), {wal: sqlite_file.LOG_SIZE_KEPT, locked: 0})
+        files, directory = (self.path, wal, shm, locked, self.path.parent), self.path.parent
+        self._files = OpenFiles(files, {wal: sqlite_file.LOG_SIZE_KEPT, locked: 0, directory: 0})
+        self._log = wal
+        self._files.wrote(wal)
 
     def _holds(self, mark: Mark) -> bool:
         return self.ask(_MARK_AT, mark[:1]) == [mark]
@@ -86,9 +92,9 @@ class SqliteDatabase:
     def within(self, work: Callable[[apsw.Connection], None]) -> None:
         """Do this in a transaction, all or nothing (S6). It takes the write lock at once, so what is checked inside
         still holds at the commit."""
-        self.check_files()  # before anything is written: what is refused must not be found there later (S6)
         try:
             with self._writing:
+                self.check_files()  # before anything is written: what is refused must not be found there later (S6)
                 self._do(work)
         except Exception as error:
             with self.translated_errors():  # only now: to go in and out of it costs as much as an insert
@@ -104,18 +110,21 @@ class SqliteDatabase:
             if writer.in_transaction:  # after some errors SQLite has rolled back by itself
                 writer.execute("ROLLBACK")
             raise
+        finally:
+            self._files.wrote(self._log)
 
     def changed_by(self, statement: str, values: tuple[Any, ...]) -> int:
         """Do this in a transaction of its own, all or nothing (S6); how many rows it has changed.
 
         If an error has left another transaction open, nothing is done: it could be lost with that one (S5).
         """
-        self.check_files()
         try:
             with self._writing:
+                self.check_files()
                 if self._writer.in_transaction:
                     return 0
                 self._writer.execute(statement, values)
+                self._files.wrote(self._log)
                 return self._writer.changes()
         except Exception as error:
             with self.translated_errors():
@@ -167,7 +176,10 @@ class SqliteDatabase:
     def move_log(self) -> None:
         """Move the write-ahead log into the database while the writer goes on; under `translated_errors`."""
         with self._reading:
-            pages, moved = self._reader.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            try:
+                pages, moved = self._reader.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            finally:
+                self._moved_at = self._changed_at()
         if pages == moved:
             self.log_pages = 0
         self._write_down()
@@ -179,6 +191,8 @@ class SqliteDatabase:
         A log that was deleted lives as long as we have it open: what is in it is moved into the database, so that even
         a kill -9 loses nothing of it (S5).
         """
+        if self._overwritten is not None:
+            raise self._overwritten
         try:
             self._files.check()
         except Unavailable:
@@ -186,6 +200,43 @@ class SqliteDatabase:
                 with suppress(Unavailable), self.translated_errors():
                     self.move_log()
             raise
+
+    def check_bytes(self) -> None:
+        """Raise if a file is not as it should be, or somebody else has overwritten what is stored (S5, S21).
+
+        Only we write: into the log when something is stored, and into the database when the log is moved. If the kernel
+        says that one was changed at another time, all that is stored is read. What still matches its checksums was not
+        harmed. Then the log is moved: its own checksums count only at a start, and may be overwritten too.
+        """
+        with self._writing:
+            self.check_files()
+            is_touched, self._files.is_touched = self._files.is_touched, False
+            self._files.wrote(self._log)
+        with self._reading:
+            is_touched |= self._changed_at() != self._moved_at
+            self._moved_at = self._changed_at()
+        if is_touched:
+            try:
+                with self.translated_errors():
+                    self._check_all()
+                    self.move_log()
+            except Damaged as error:
+                hint = f"Somebody else has written into it or its log while the service runs. {error.hint}"
+                self._overwritten = Unavailable(error.message, hint=hint)
+                raise self._overwritten from error
+
+    def _check_all(self) -> None:
+        reached, connection = self._reached, connect(self.path)
+        try:
+            check_all(connection, reached)
+        finally:
+            connection.close()
+
+    def _changed_at(self) -> int:
+        try:
+            return self.path.stat().st_mtime_ns
+        except OSError:
+            return self._moved_at  # `check_files` says why
 
     def _is_anothers(self, path: Path) -> bool:
         return path.exists() and not self._files.is_ours(path)

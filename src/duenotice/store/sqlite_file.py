@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 
 from duenotice.errors import Damaged, Misconfigured, Unavailable
+from duenotice.store.codec import Row, is_sound
 from duenotice.system import sync_directory
 
 APPLICATION_ID = 0x44554E4F  # «DUNO», so that `file` and SQLite can tell our files from others
@@ -48,6 +49,7 @@ HEADER_SIZE = 100
 CHECK_ALL_BELOW = 64 * 2**20
 """A smaller file is checked page by page at every start, which then still takes well under a second."""
 
+_ALL_RECORDS = "SELECT position, format, crc, CAST(payload AS BLOB) FROM records"
 _MAGIC = b"SQLite format 3\0"
 _WRITE_VERSION = 18
 _NEWEST_WRITE_VERSION = 2
@@ -191,6 +193,14 @@ def check_contents(connection: apsw.Connection, reached: int, size: int) -> None
         raise Damaged(f"it holds records {first} to {last} where 1 to {max(stood_for, reached)} were written")
     if (last or 0) < reached:
         raise _cut_short(last or 0, reached)
+
+
+def check_all(connection: apsw.Connection, reached: int) -> None:
+    """All that is stored: each page, and each record by its checksum."""
+    check_contents(connection, reached, 0)
+    for row in map(Row._make, connection.execute(_ALL_RECORDS)):
+        if not is_sound(row):
+            raise Damaged(f"record {row.position} does not match its checksum")
 
 
 def newest_position(connection: apsw.Connection) -> int:

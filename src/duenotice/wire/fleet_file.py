@@ -1,7 +1,9 @@
 """A fleet file: TOML becomes a fleet declaration, and an error names the place of each mistake."""
 
 import re
-from collections.abc import Iterator
+from codecs import iterdecode
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import islice
 from typing import Any
@@ -27,6 +29,7 @@ from duenotice.toml import Table, TomlFile, near_miss
 from duenotice.wire.api_versions import BY_NAME
 from duenotice.wire.spans import parse_duration
 
+_LIST = re.compile(r"^\[\[ *\w+ *\]\]", re.MULTILINE)
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _SHORTEST_TERMINATE_SECONDS = MINIMUM_SECONDS[EventType.TERMINATE]
 
@@ -36,6 +39,31 @@ def read_fleet(text: str, source: str = "fleet file") -> Declaration:
     file = TomlFile(text, source)
     declared = _Reader().read(_Table(file, file.read()))
     return structs.replace(declared, digest=digest_of(lines_of(declared)))
+
+
+MOST = 2_000_000
+"""VMs, hosts and groups that a fleet has at the most: twice as many VMs as we measure. A line of a file can say
+thousands."""
+LONGEST_PIECE = 1024 * 1024
+"""Characters of a large file that may come before the next table of a list begins."""
+
+
+def check_in_pieces(blocks: Iterable[bytes], source: str = "fleet file") -> None:
+    """Refuse a large file that cannot be a fleet, without having all of it in memory (S24).
+
+    A fleet is made of tables of lists, such as [[vms]], and each can be read by itself. What needs the whole file is
+    looked at when it is read as a whole: names that are used twice, hosts that are not there.
+    """
+    reader, text, line = _Glance(), "", 1
+    for more in iterdecode(blocks, "utf-8"):
+        text += more
+        if cut := max((found.start() for found in _LIST.finditer(text)), default=0):
+            reader.look(text[:cut], source, line)
+            text, line = text[cut:], line + text.count("\n", 0, cut)
+        if len(text) > LONGEST_PIECE:
+            what = f"{source}: from line {line} on no table of a list begins for {LONGEST_PIECE:,} characters."
+            raise Misconfigured(what, hint="Write each VM, host and group of a large fleet as a table such as [[vms]].")
+    reader.look(text, source, line)
 
 
 def is_name(text: str) -> bool:
@@ -68,10 +96,12 @@ class _Reader:
         self._vms: list[Vm] = []
         self._places: dict[str, dict[str, str]] = {}
         """Of each kind of thing, where the name or address was first used."""
+        self._counts = Counter[str]()
 
     def read(self, top: _Table) -> Declaration:
         site = self._site(_Table(top.file, top.take("site", dict, {}), ("site",), "[site]"))
         for table in top.tables("hosts"):
+            self._count("hosts", 1, table)
             self._host(table)
         for table in top.tables("vms"):
             self._vm(table)
@@ -81,9 +111,11 @@ class _Reader:
         ):
             for table in top.tables(key):
                 self._set(table, kind)
-        for table in top.tables("scale_sets"):
-            self._scale_set(table)
+        sets = [self._scale_set(table) for table in top.tables("scale_sets")]
         top.done()
+        for group, capacity, table in sets:  # only now: how many there are in all is known
+            for number, address in enumerate(self._addresses(table, group.addresses, capacity)):
+                self._keep(group.instance(number, address), table, "addresses")
         vms = tuple(self._vms)
         self._give_back()
         return Declaration("", site, tuple(self._hosts.values()), tuple(self._groups.values()), vms)
@@ -137,7 +169,7 @@ class _Reader:
             )
         table.done()
 
-    def _scale_set(self, table: _Table) -> None:
+    def _scale_set(self, table: _Table) -> tuple[Group, int, _Table]:
         name = table.name()
         update_domains = table.within("update_domains", 1, 20, 5)
         fault_domains = table.within("fault_domains", 1, 5, 5)
@@ -162,9 +194,9 @@ class _Reader:
             table.take("os_image_notice", bool, False),
         )
         self._group(group, table)
-        for number, address in enumerate(self._addresses(table, addresses, capacity)):
-            self._keep(group.instance(number, address), table, "addresses")
+        self._count("VMs", capacity, table)
         table.done()
+        return group, capacity, table
 
     def _terminate_notice(self, table: _Table) -> int | None:
         key = "terminate_notice"
@@ -192,8 +224,14 @@ class _Reader:
             raise table.wrong(small, "Use a larger network.", "addresses")
         return iter(addresses)
 
+    def _count(self, what: str, more: int, table: _Table) -> None:
+        self._counts[what] += more
+        if self._counts[what] > MOST:
+            raise table.wrong(f"is too much: a fleet has at most {MOST:,} {what}", "Use several services.")
+
     def _add(self, table: _Table, name: str, **fields: Any) -> None:
         """A VM that is listed in the file."""
+        self._count("VMs", 1, table)
         usual = Vm(name, "")
         host = table.take("host", str, None)
         if host is not None and host not in self._hosts:
@@ -249,6 +287,7 @@ class _Reader:
         return EventsPolicy(**policy).usual()
 
     def _group(self, group: Group, table: _Table) -> None:
+        self._count("groups", 1, table)
         self._once("group", group.key, table, "name")
         self._groups[group.key] = group
 
@@ -264,3 +303,23 @@ class _Reader:
                 f"{table.where(key)}: the {what} {value} is used twice: by {first} and by {table.place}.",
                 hint="Give each its own.",
             )
+
+
+class _Glance(_Reader):
+    """Reads a file piece by piece, and keeps nothing of it but how much there was."""
+
+    def look(self, text: str, source: str, line: int) -> None:
+        """One piece, which begins with this line."""
+        file = TomlFile(text, source if line == 1 else f"{source} from line {line} on")
+        self._hosts, self._groups, self._vms, self._places = _Anything(), {}, [], {}
+        self.read(_Table(file, file.read()))
+
+    def _addresses(self, table: _Table, text: str, capacity: int) -> Iterator[str]:
+        return super()._addresses(table, text, min(capacity, 1))
+
+
+class _Anything(dict[str, Host]):
+    """Hosts, of which those of other pieces are not known."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
