@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.trio import NAMES, Trio
+from tests.cluster.trio import FLEET, NAMES, Trio
+from tests.crash.server import Server
 from tests.support.node import unwrapped
 from tests.support.postgres import Database
 from tests.support.served import wait_until
@@ -194,3 +195,24 @@ def test_commands_go_on_as_soon_as_the_leader_is_started_again_on_its_machine(
         assert max(times) < 30
     finally:
         nodes.stop()
+
+
+def test_a_node_that_has_to_be_alone_starts_a_lease_after_another_one_was_killed(
+    postgres_folder: str, tmp_path: Path
+) -> None:
+    """It watches that one for a lease before it begins, and does not wait for the same once more (N04)."""
+    database = Database(postgres_folder, "lonely")
+    Database(postgres_folder, "postgres").sql("CREATE DATABASE lonely TEMPLATE template0 ENCODING 'UTF8'")
+    settings = {"journal": database.url, "clock": "manual", "lease": 6}
+    first = Server(tmp_path / "first", FLEET, node="first", **settings)
+    first.wait_until_serving()
+    first.kill()
+    began = time.monotonic()
+    second = Server(tmp_path / "second", FLEET, node="second", **settings)
+    try:
+        second.wait_until_serving()
+        took = time.monotonic() - began
+        sys.stdout.write(f"a node with a manual clock after another one: {took:.2f} s, lease 6 s\n")
+        assert took < 2 * 6
+    finally:
+        second.kill()

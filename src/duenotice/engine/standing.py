@@ -93,7 +93,6 @@ def _joined(s: Standing, message: m.Joined, now: int) -> StandingStep:
         may_show=max(s.may_show, head.shown),
         answers_from=head.position,
         must_fold=0,
-        others={},
     )
     return _beat(_with_held(_to_prove(s, head, now)), now)
 

@@ -165,7 +165,6 @@ ROWS = [
             "may_show": 11,
             "answers_from": 12,
             "prove_since": NOW,
-            "others": {},
         },
         (m.Beat(), m.Read(12)),
     ),
@@ -193,7 +192,14 @@ ROWS = [
         "who joins again looks whether what it has read is what is stored (N14)",
         node(JOINING),
         m.Joined(Head(10, 10, 3, "you")),
-        {"phase": FOLLOWING, "answers_from": 10, "others": {}, **BEATING, **PROVING},
+        {"phase": FOLLOWING, "answers_from": 10, **BEATING, **PROVING},
+        (m.Beat(), m.Read(10)),
+    ),
+    Row(
+        "whom it has watched before it joined was silent since then (N04)",
+        node(JOINING, others=SILENT),
+        m.Joined(Head(10, 10, 3, "you")),
+        {"phase": FOLLOWING, "answers_from": 10, **BEATING, **PROVING},
         (m.Beat(), m.Read(10)),
     ),
     Row(
