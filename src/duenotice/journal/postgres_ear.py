@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import psycopg
 
-from duenotice.engine.members import Appended, Applied, Changed, Hid, Hold, LeaderBeat, News, Shown
+from duenotice.engine.members import Appended, Applied, Changed, Hid, Hold, MemberBeat, News, Shown
 from duenotice.errors import DuenoticeError
 from duenotice.journal.postgres_line import Line
 
@@ -33,7 +33,7 @@ def news_of(payload: str) -> News | None:
         case ["applied", position, life] if position.isdecimal():
             return Applied(life, int(position))
         case ["beat", beat, life] if beat.isdecimal():
-            return LeaderBeat(life, int(beat))
+            return MemberBeat(life, int(beat))
     return None
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from duenotice.engine import membership as m
-from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, LeaderBeat, Member, Shown, Sight
+from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, Member, MemberBeat, Shown, Sight
 from duenotice.engine.membership import MEMBERS, NodePhase, Seen, Standing, Terms
 from duenotice.engine.standing import RULES, may_answer, step
 
@@ -352,11 +352,11 @@ ROWS = [
             Row(
                 f"{phase.value}: the leader lives, and it has not looked yet",
                 node(phase),
-                m.HeardFromStore(LeaderBeat("you", 6)),
+                m.HeardFromStore(MemberBeat("you", 6)),
                 {"others": {"you": Seen(6, NOW, 10, 10, NOW)}},
             ),
-            Row(f"{phase.value}: an old beat", node(phase), m.HeardFromStore(LeaderBeat("you", 5)), {}),
-            Row(f"{phase.value}: a beat of a stranger", node(phase), m.HeardFromStore(LeaderBeat("else", 6)), {}),
+            Row(f"{phase.value}: an old beat", node(phase), m.HeardFromStore(MemberBeat("you", 5)), {}),
+            Row(f"{phase.value}: a beat of a stranger", node(phase), m.HeardFromStore(MemberBeat("else", 6)), {}),
             Row(
                 f"{phase.value}: all have applied it: it holds it, and nothing else is read or shown for that (N19)",
                 node(phase, **APPLIED),
