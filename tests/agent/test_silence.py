@@ -153,6 +153,7 @@ def test_a_vm_that_gets_another_name_prepares_for_the_events_of_that_name(tmp_pa
         service.instance = json_answer({"compute": {"name": "vm-9"}})
         service.answers = shown(Resources=["vm-9"])
         agent.until(lambda: "approved" in agent.whats)
+        assert problems(agent) == {}
 
 
 def test_systemd_shows_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
