@@ -13,48 +13,31 @@ import pytest
 from duenotice.bootstrap.workers import Workers, count_of
 from duenotice.errors import Misconfigured
 from duenotice.settings import ServeSettings, resolve
+from tests.cluster.measured import seconds
 from tests.crash.server import Server
+from tests.followers.dead_readers import (
+    REPLACED,
+    listens,
+    said_to,
+    serving,
+    spare_of,
+    until_it_serves,
+    workers_of,
+)
 from tests.followers.flock import FLEET, LEASE, Asked, Walker, changes, said_at_start
 from tests.support.node import Line
 from tests.support.served import wait_until
 
 WORKERS = 3
-REPLACED, TRIES = 1.0, 5
-"""Seconds, and how often it is tried: on a busy machine one may take longer."""
+TRIES = 5
+"""On a busy machine one may take longer."""
 EVERYWHERE = [f"127.0.9.{last}" for last in range(1, 20)]
 """Addresses of no VM; the workers are spread over them."""
 
 
-def workers_of(pid: int) -> list[int]:
-    """The processes that a node has started, the oldest first; a spare is one of them.
-
-    Not one that is just being made: until it has its own program, it has the sockets of the node.
-    """
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children if any("cli.worker" in word for word in said_to(int(child)))]
-
-
 def serve_together(pid: int, port: int) -> int:
     """How many of a node's workers listen on the metadata port."""
-    return sum(port in _listening(worker) for worker in workers_of(pid))
-
-
-def _listening(pid: int) -> set[int]:
-    """The ports that a process listens on."""
-    inodes = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            inodes.add(str(descriptor.readlink()).removeprefix("socket:[").removesuffix("]"))
-        except OSError:
-            continue
-    rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-    return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
-
-
-def has_loaded(pid: int) -> bool:
-    """Whether a spare waits until it is wanted: it sleeps, and has loaded all that it needs."""
-    state, maps = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0], Path(f"/proc/{pid}/maps")
-    return state == "S" and "uvloop" in maps.read_text()
+    return sum(listens(worker, port) for worker in workers_of(pid))
 
 
 def is_gone(pid: int) -> bool:
@@ -120,14 +103,6 @@ def test_the_token_of_workers_is_in_no_file_that_a_kill_would_leave(node: Asked)
     for worker in workers_of(node.server.pid):
         (told,) = (word for word in said_to(worker) if word.startswith("--follow-token-file="))
         assert "memfd:" in str(Path(told.partition("=")[2].replace("self", str(worker))).readlink())
-
-
-def said_to(pid: int) -> list[str]:
-    """The command line of a process."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-    except OSError:
-        return []
 
 
 def test_a_setting_that_is_zero_reaches_workers() -> None:
@@ -217,16 +192,11 @@ def test_a_worker_that_stands_still_is_replaced(node: Asked) -> None:
 
 def test_who_takes_the_place_of_a_worker_has_loaded_its_program_before(node: Asked) -> None:
     """A worker that stands still is replaced within a second: the spare only has to begin (N18)."""
-    port, took = node.metadata_address[1], list[float]()
+    took = list[float]()
     while not took or (min(took) > REPLACED and len(took) < TRIES):
-        wait_until(lambda: serve_together(node.server.pid, port) == WORKERS - 1)
-        wait_until(lambda: len(workers_of(node.server.pid)) == WORKERS)
-        stopped, *_, spare = workers_of(node.server.pid)
-        wait_until(lambda spare=spare: has_loaded(spare))  # type: ignore[misc]
-        os.kill(stopped, signal.SIGSTOP)
-        began = time.monotonic()
-        wait_until(lambda spare=spare: port in _listening(spare))  # type: ignore[misc]
-        took.append(time.monotonic() - began)
+        spare = spare_of(node, WORKERS - 1)
+        os.kill(serving(node)[0], signal.SIGSTOP)
+        took.append(seconds(until_it_serves(node, spare)))
     sys.stdout.write(f"a stopped worker is replaced: {', '.join(f'{each:.3f}' for each in took)} s\n")
     assert min(took) < REPLACED
 
