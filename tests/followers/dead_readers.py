@@ -212,6 +212,7 @@ def a_worker(herd: Flock, rounds: int, workers: int, control: Row) -> list[Row]:
         for _ in range(rounds):
             for into in (first, approved):
                 spare = spare_of(node, workers)
+                wait_until(lambda: not node.document(OF_H1)["Events"])  # beside one that has started, others start
                 (event,) = node.operate("/v1/events", {"type": "Reboot", "resources": [OF_H1]})
                 polls = Polls(node, OF_H1)
                 os.kill(serving(node)[0], how)
