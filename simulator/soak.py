@@ -1,6 +1,7 @@
 """`make soak`: all parts of the simulator on all cores for a given time, until something is found.
 
 python -m simulator.soak --for 10m      # 90s, 2h, …
+python -m simulator.soak --of cluster,followers,hub
 """
 
 import argparse
@@ -174,12 +175,21 @@ class Progress:
             print(totals.line(), flush=True)
 
 
+def _shares(names: str) -> dict[str, float]:
+    """Only some tiers, with the same shares beside each other."""
+    try:
+        return {name: SHARES[name] for name in names.split(",")}
+    except KeyError as error:
+        raise argparse.ArgumentTypeError(f"{error} is none of {', '.join(SHARES)}") from None
+
+
 def main() -> int:
     """1 when something was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--for", dest="span", default="10m", help="how long: 90s, 10m, 2h")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=secrets.randbits(31), help="the first of all seeds")
+    parser.add_argument("--of", type=_shares, default=SHARES, help="only these parts, with commas between them")
     parser.add_argument("--go-on", action="store_true", help="go on after something was found, to find more")
     parser.add_argument("--no-report", action="store_true", help="leave docs/soak.md as it is")
     asked = parser.parse_args()
@@ -188,7 +198,7 @@ def main() -> int:
     # A new interpreter for each: what a fork would inherit is not what a seed makes.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(asked.cores, context, initializer=quiet)
-    totals = soak(seconds, asked.seed, pool, asked.cores, Progress(), goes_on=asked.go_on)
+    totals = soak(seconds, asked.seed, pool, asked.cores, Progress(), shares=asked.of, goes_on=asked.go_on)
     _end(pool)
     print(f"{totals.line()}" if not sys.stdout.isatty() else f"\r{totals.line()}\033[K")
     if totals.found:

@@ -145,6 +145,17 @@ def test_a_vm_without_a_name_says_that_it_does_not_know_which_events_hit_it(tmp_
         agent.until(lambda: "approved" in agent.whats)
 
 
+def test_a_vm_that_gets_another_name_prepares_for_the_events_of_that_name(tmp_path: Path) -> None:
+    """A document without an event of its own may have one under its new name: it asks then, not after ten minutes."""
+    with Service(NOTHING) as service, machine(service, tmp_path, name="") as agent:
+        agent.start()
+        agent.until(lambda: '"name-learned"' in agent.log)
+        service.instance = json_answer({"compute": {"name": "vm-9"}})
+        service.answers = shown(Resources=["vm-9"])
+        agent.until(lambda: "approved" in agent.whats)
+        assert problems(agent) == {}
+
+
 def test_systemd_shows_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`systemctl status` of an agent that is ready and cannot work is not just green."""
     with (

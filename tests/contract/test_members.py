@@ -17,8 +17,8 @@ from duenotice.engine.members import (
     Head,
     Hid,
     Hold,
-    LeaderBeat,
     Member,
+    MemberBeat,
     Members,
     News,
     NotMember,
@@ -492,7 +492,7 @@ def test_who_is_replaced_and_put_out_is_forgotten(led: Shared) -> None:
 
 
 def test_everybody_hears_the_news(shared: Shared) -> None:
-    """Who joins, leads or goes, a beat of who leads, what becomes of records; also who did it hears it."""
+    """Who joins, leads or goes, a beat, what becomes of records; also who did it hears it."""
     heard: list[News] = []
     more: list[News] = []
     stop, stop_more = shared.a.listen(heard.append), shared.b.listen(more.append)
@@ -508,8 +508,8 @@ def test_everybody_hears_the_news(shared: Shared) -> None:
     shared.a.show("life-a", 1, 2)
     shared.a.put_out("life-a", 1, "life-b", 1)
     shared.a.resign("life-a")
-    expected: list[News] = [*[Changed()] * 5, LeaderBeat("life-a", 1), Appended(2), Applied("life-b", 2), Hold(2)]
-    expected += [Hid("life-b", 2), Shown(2), Changed(), Changed()]
+    expected: list[News] = [*[Changed()] * 5, MemberBeat("life-a", 1), MemberBeat("life-b", 1), Appended(2)]
+    expected += [Applied("life-b", 2), Hold(2), Hid("life-b", 2), Shown(2), Changed(), Changed()]
     wait_until(lambda: heard == more == expected)
     for stop_hearing in (stop, stop, stop_more):
         stop_hearing()

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from duenotice.agent.log import complain, describe, log
@@ -34,6 +35,7 @@ class OwnName:
         self._configured, self._told, self._failure = configured, "", ""
         self._directory, self._file, self._may_write = directory, directory / NAME_FILE, may_write
         self._remembered = "" if configured else self._read()
+        self._again = asyncio.Event()
 
     @property
     def me(self) -> str:
@@ -60,11 +62,16 @@ class OwnName:
             what = "This VM's name is not known, so it is not known which events hit it"
         return Problem("name", f"{what}. {self._failure}", hint)
 
+    def look_again(self) -> None:
+        """The name may be another one by now: ask at once, and not in some minutes."""
+        self._again.set()
+
     async def follow(self, client: AsyncMetadataClient, changed: Callable[[], None]) -> None:
         """Ask until the service has told it, and now and then again."""
         failures = 0
         while True:
             pause = LOOK_AGAIN
+            self._again.clear()
             try:
                 await self._take(await client.instance_name())
                 failures = 0
@@ -76,7 +83,9 @@ class OwnName:
                 pause = max((AGAIN if self.me else UNKNOWN).after(failures), least or 0.0)
                 failures += 1
             changed()
-            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await (self._again.wait() if pause == LOOK_AGAIN else asyncio.sleep(pause))
 
     async def _take(self, name: str) -> None:
         if not _is_name(name):

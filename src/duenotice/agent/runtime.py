@@ -341,6 +341,8 @@ class Agent:
             try:
                 async for document in self.client.watch(self._poll_failed):
                     self.document, self.heard_at = document, wall()
+                    if self.me and not any(event.hits(self.me) for event in document.events):
+                        self.name.look_again()  # ours may be there under a name that we were given since
                     self.recorder.counters.documents += 1
                     self.wake()
             except MetadataError as error:

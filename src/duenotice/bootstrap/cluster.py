@@ -22,7 +22,7 @@ from duenotice.engine.fenced_journal import FencedJournal
 from duenotice.engine.followers import Followers
 from duenotice.engine.lives import new_life
 from duenotice.engine.members import Member, Members
-from duenotice.engine.membership import NodePhase, Terms
+from duenotice.engine.membership import NodePhase, Seen, Terms
 from duenotice.engine.node_engine import NodeEngine
 from duenotice.engine.publisher import Publisher
 from duenotice.engine.seat import Identity
@@ -201,21 +201,20 @@ def _refuse_beside(other: Member, why: str) -> None:
     )
 
 
-def refuse_if_in_use(
-    members: Members, node: str, last_life: str, lease: float, alone: str = ""
-) -> Mapping[str, Member]:
+def refuse_if_in_use(members: Members, node: str, last_life: str, lease: float, alone: str = "") -> Mapping[str, Seen]:
     """Raise when a process beats beside which this one must not be there; tells those that stand still instead (N03).
 
     That is one with this node's name, or one that has to be alone; any, if this one has to be `alone`, which says why.
     Then they are watched for a whole lease: who stands still all the time has no right to answer, and may be put out.
-    `last_life` was ours, and is gone.
+    `last_life` was ours, and is gone. What is told says since when each was silent, so nobody waits for that again.
     """
 
     def rivals() -> dict[str, Member]:
         present = (member for member in members.look().members if not member.replaced and member.life != last_life)
         return {member.life: member for member in present if alone or member.node == node or not member.url}
 
-    first, until = rivals(), monotonic() + lease * (1 if alone else WATCHED)
+    first, since = rivals(), boot_micros()  # after the look: who has beaten before it may answer from then on
+    until = monotonic() + lease * (1 if alone else WATCHED)
     while first and monotonic() < until:
         threading.Event().wait(lease * WATCHED / 5)
         now = rivals()
@@ -223,7 +222,7 @@ def refuse_if_in_use(
         for life, member in first.items():
             if now[life].beat != member.beat:
                 _refuse_rival(member, node, alone)
-    return first
+    return {life: Seen(member.beat, since, 0) for life, member in first.items()}
 
 
 def _refuse_rival(member: Member, node: str, alone: str) -> None:
@@ -334,7 +333,9 @@ class ClusterStore:
         # Without a URL all others are refused: they could not pass commands on.
         identity = Identity(self.life, self.node, "" if self.alone else url, __version__)
         terms = Terms(micros(lease))
-        return NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)
+        engine = NodeEngine(fenced, clock, policy, state, publisher, self.members, identity, self._pass_on, terms)
+        engine.seat.has_watched(self.silent)
+        return engine
 
     def end_when_deposed(self, engine: Engine) -> None:
         """End the process when another node leads: a clock that somebody moves cannot follow another one (S21).

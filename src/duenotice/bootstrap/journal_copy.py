@@ -97,8 +97,8 @@ class _Database:
         if head is None:
             raise Conflict("Another node has just taken over.", hint="Stop all nodes first.")
         self.journal.epoch = head.epoch
-        for other in store.silent.values():
-            members.put_out(life, head.epoch, other.life, other.beat)
+        for other, seen in store.silent.items():
+            members.put_out(life, head.epoch, other, seen.beat)
 
     def _beat(self) -> None:
         while not self._ended.wait(_EVERY):

@@ -1,6 +1,7 @@
 """Several processes that share the metadata port (`--workers`): this one is the node, and the others follow it.
 
-A worker that ends is started again, and one that stands still is killed. All end with the node.
+A worker that ends is replaced by a spare, which has loaded its program; one that stands still is killed. All end with
+the node.
 
 The kernel leads a VM always to the same of them, so one VM's throttle, its connections and its polls that wait are
 counted in one place (A08, S24). It runs a few instructions of a classic BPF program for each new connection: that takes
@@ -110,7 +111,7 @@ _SAME = (
 PROGRAM = (sys.executable, "-m", "duenotice.cli.worker")
 PAUSES = Backoff(0.1, 5.0)
 LIVED = 2.0
-"""Seconds after which a worker has started: if it ends then, the next one begins soon."""
+"""Seconds after which a worker has started, and a spare is made. Who ends later than that is replaced at once."""
 SOON = 0.1
 """What waited for the one that has ended goes first: the loop stands still while a process is made."""
 STOP_SECONDS, LOOK_EVERY = 8.0, 0.25
@@ -178,9 +179,9 @@ class Workers:
             _is_taken(self._lock)
         inherited = tuple(file for file in (self._token, self._lock) if file >= 0)
         command = (*PROGRAM, *self._flags(metadata, operator, self._token))
-        numbers = range(1, count_of(self._settings))
-        runs = [_Run(number, command, inherited, followers, token.id).again_and_again() for number in numbers]
-        self._task = asyncio.create_task(_all(runs), name="workers")
+        spare, numbers = _Spare(command, inherited), range(1, count_of(self._settings))
+        runs = [_Run(number, spare, followers, token.id).again_and_again() for number in numbers]
+        self._task = asyncio.create_task(_all([*runs, spare.keep()]), name="workers")
         self._task.add_done_callback(engine.lost)
 
     def _flags(self, metadata: tuple[str, int], operator: tuple[str, int], token: int) -> list[str]:
@@ -212,27 +213,65 @@ async def _all(runs: Sequence[Coroutine[Any, Any, None]]) -> None:
     await asyncio.gather(*runs)
 
 
+class _Spare:
+    """A process that has loaded all that it needs, and begins when it is taken: most of a start is loading (N18)."""
+
+    def __init__(self, command: Sequence[str], inherited: Sequence[int]) -> None:
+        self._command, self._inherited = command, inherited
+        self._process: asyncio.subprocess.Process | None = None
+        self._taken = asyncio.Event()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether one waits, so that none has to be made."""
+        return self._process is not None and self._process.returncode is None
+
+    async def take(self) -> asyncio.subprocess.Process:
+        """One that begins now."""
+        process = self._process if self.is_there else None
+        self._process = None
+        if process is None:
+            process = await self._made()
+        if process.stdin is not None:
+            process.stdin.write(b"\n")
+        self._taken.set()
+        return process
+
+    async def keep(self) -> None:
+        """Make the next one a while after the last was taken: to load it takes time from those that serve."""
+        try:
+            while True:
+                await self._taken.wait()
+                self._taken.clear()
+                await asyncio.sleep(LIVED)
+                if not self.is_there:
+                    self._process = await self._made()
+        finally:
+            if self._process is not None:
+                await _end(self._process)
+
+    async def _made(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)},
+            start_new_session=True,
+            pass_fds=self._inherited,
+        )
+
+
 class _Run:
     """One worker, again and again."""
 
-    def __init__(
-        self, number: int, command: Sequence[str], inherited: Sequence[int], followers: Followers, token_id: str
-    ) -> None:
-        self._number, self._command, self._inherited = number, command, inherited
-        self._followers, self._token_id = followers, token_id
+    def __init__(self, number: int, spare: _Spare, followers: Followers, token_id: str) -> None:
+        self._number, self._spare, self._followers, self._token_id = number, spare, followers, token_id
 
     async def again_and_again(self) -> None:
         """Start it, and start it again when it has ended; one that stands still is killed (N18)."""
         loop, ends = asyncio.get_running_loop(), 0
         while True:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)},
-                start_new_session=True,
-                pass_fds=self._inherited,
-            )
+            process = await self._spare.take()
             began, child = loop.time(), f"{self._token_id}/{process.pid}"
             self._followers.adopt(child, partial(_kill, process))
             try:
@@ -250,7 +289,8 @@ class _Run:
                 status=status,
                 hint="It is started again.",
             )
-            await asyncio.sleep(PAUSES.after(ends) if ends > 1 else SOON)
+            if ends > 1 or not self._spare.is_there:
+                await asyncio.sleep(PAUSES.after(ends) if ends > 1 else SOON)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> int:

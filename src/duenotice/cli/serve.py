@@ -90,7 +90,7 @@ def serve(config: str, **flags: object) -> None:
     """
     given = {name: value for name, value in flags.items() if value is not None}
     resolved = resolve(given, os.environ, config)
-    _spare_memory()
+    spare_memory()
     from duenotice.bootstrap.logs import configure
 
     configure(resolved.settings.log_format)
@@ -107,7 +107,7 @@ def run(resolved: Resolved, greet: Greet, beside: Beside | None = None) -> None:
         raise error
 
 
-def _spare_memory() -> None:
+def spare_memory() -> None:
     """structlog loads what it might use; we do not use it, and rich is a tenth of a follower's memory."""
     unused = {name: cast(Any, None) for name in ("rich", "greenlet") if name not in sys.modules}
     sys.modules.update(unused)

@@ -346,10 +346,11 @@ class Followers:
         """When to look again at one that is late."""
         until, patience_ends = follower.seen + self.terms.lease, follower.owes_since + self._patience
         kill = self._children.get(_child_of(life))
-        if kill is not None and now < patience_ends:
+        if kill is None or not follower.is_late:  # one that has acknowledged may only be silent for a moment
+            return until
+        if now < patience_ends:
             return min(until, patience_ends)
-        if kill is not None:
-            kill()  # `reaped` is called as soon as it is gone
+        kill()  # `reaped` is called as soon as it is gone
         return until
 
     def _put_out_silent(self) -> int:

@@ -120,8 +120,11 @@ class Shown(NamedTuple):
     position: int
 
 
-class LeaderBeat(NamedTuple):
-    """The leader has beaten, and this is its counter now: others know it earlier than with their own next beats."""
+class MemberBeat(NamedTuple):
+    """A member has beaten, and this is its counter now: others know it earlier than with their own next beats.
+
+    Else its silence would begin for them up to a beat later, and a change would wait for longer than a lease.
+    """
 
     life: str
     beat: int
@@ -131,7 +134,7 @@ class Changed(NamedTuple):
     """Who leads or who is a member has changed: look."""
 
 
-News = Appended | Applied | Hold | Hid | Shown | LeaderBeat | Changed
+News = Appended | Applied | Hold | Hid | Shown | MemberBeat | Changed
 
 
 class Members(Protocol):
@@ -166,7 +169,7 @@ class Members(Protocol):
         `steady` is stored as `head.steady` if this life leads, and only if it is larger (N10). `polls` has scopes with
         the steady time of their last poll at this node since it told of them last; of two times the store keeps the
         later (N11). A scope may be missing or be told twice. Raises `NotMember` or `Replaced`; then nothing is kept.
-        `LeaderBeat` is told if this life leads.
+        `MemberBeat` is told.
         """
 
     def look(self) -> Sight:

@@ -153,6 +153,10 @@ class Seat:
         """Whether this node is the one that writes, as far as it knows."""
         return self.standing.phase is NodePhase.LEADING
 
+    def has_watched(self, others: Mapping[str, m.Seen]) -> None:
+        """These have been silent for a while already, before this node began."""
+        self.standing = self.standing._replace(others=others)
+
     def start(self) -> None:
         """Begin to beat."""
         self._begin(self._tick())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from duenotice.engine import membership as m
-from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, LeaderBeat, Shown, Sight
+from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, MemberBeat, Shown, Sight
 from duenotice.engine.membership import MEMBERS, Actions, NodePhase, Seen, Standing, StandingStep
 from duenotice.engine.positions import ends_at, may_be_old, settled, with_shown
 
@@ -93,7 +93,6 @@ def _joined(s: Standing, message: m.Joined, now: int) -> StandingStep:
         may_show=max(s.may_show, head.shown),
         answers_from=head.position,
         must_fold=0,
-        others={},
     )
     return _beat(_with_held(_to_prove(s, head, now)), now)
 
@@ -347,7 +346,7 @@ def _heard(s: Standing, message: m.HeardFromStore, now: int) -> StandingStep:
         case Hid(life, position) if (seen := s.others.get(life)) is not None:
             hidden = seen._replace(hidden=max(seen.hidden, position), heard=now)
             return StandingStep(s._replace(others={**s.others, life: hidden}))
-        case LeaderBeat(life, beat) if (seen := s.others.get(life)) is not None and beat > seen.beat:
+        case MemberBeat(life, beat) if (seen := s.others.get(life)) is not None and beat > seen.beat:
             return StandingStep(s._replace(others={**s.others, life: seen._replace(beat=beat, since=now, heard=now)}))
         case Changed() if s.phase in MEMBERS:
             return StandingStep(s, (m.Look(),))

@@ -18,7 +18,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 from duenotice.backoff import Backoff
-from duenotice.clock import Clock, boot_micros, boot_nanos, seconds
+from duenotice.clock import MICROS, Clock, boot_micros, boot_nanos, seconds
 from duenotice.domain.apply import Touched
 from duenotice.engine.curtain import Curtain
 from duenotice.engine.publisher import Publisher
@@ -284,8 +284,10 @@ class Following:
     async def _beat(self) -> None:
         last = 0
         while True:
+            # Not later than it is due: the node holds nothing if one of us was silent for an eighth of a lease (N19).
+            left = last + self._lease // BEATS_IN_LEASE - boot_micros() if self._joined else MICROS
             with suppress(TimeoutError):
-                async with asyncio.timeout(SOONEST):
+                async with asyncio.timeout(min(SOONEST, max(SHORT, left / MICROS))):
                     await self._beat_now.wait()
             self._clock.beat()
             is_due = self._beat_now.is_set() or boot_micros() - last >= self._lease // BEATS_IN_LEASE

@@ -14,8 +14,8 @@ from duenotice.engine.members import (
     Head,
     Hid,
     Hold,
-    LeaderBeat,
     Member,
+    MemberBeat,
     News,
     NotMember,
     Replaced,
@@ -172,8 +172,7 @@ class MemoryMembers:
             for scope, polled in polls.items():
                 self._polls[scope] = max(polled, self._polls.get(scope, polled))
             sight = self.look()
-        if sight.head.leader == life:
-            self._tell(LeaderBeat(life, member.beat + 1))
+        self._tell(MemberBeat(life, member.beat + 1))
         return sight
 
     def look(self) -> Sight:

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from duenotice.engine.members import Appended, Applied, Changed, Hid, Hold, LeaderBeat, News, Shown
+from duenotice.engine.members import Appended, Applied, Changed, Hid, Hold, MemberBeat, News, Shown
 from duenotice.errors import DuenoticeError, Misconfigured, Unavailable
 from duenotice.store.postgres_errors import translated_errors
 
@@ -185,7 +185,7 @@ def news_of(payload: str) -> News | None:
         case ["applied", position, life] if position.isdecimal():
             return Applied(life, int(position))
         case ["beat", beat, life] if beat.isdecimal():
-            return LeaderBeat(life, int(beat))
+            return MemberBeat(life, int(beat))
     return None
 
 

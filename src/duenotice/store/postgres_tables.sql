@@ -138,8 +138,7 @@ BEGIN
     INSERT INTO duenotice.polls AS p (scope, steady)
         SELECT t.scope, max(t.steady) FROM unnest(scopes, polled) AS t(scope, steady) GROUP BY t.scope
         ON CONFLICT (scope) DO UPDATE SET steady = excluded.steady WHERE p.steady < excluded.steady;
-    PERFORM pg_notify('duenotice', 'beat ' || beat || ' ' || a_life)
-        FROM duenotice.nodes WHERE life = a_life AND life = (SELECT leader FROM duenotice.head);
+    PERFORM pg_notify('duenotice', 'beat ' || beat || ' ' || a_life) FROM duenotice.nodes WHERE life = a_life;
     RETURN duenotice.sight();
 END $$;
 

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import NamedTuple
 
 from tests.crash.server import Server
-from tests.followers.test_workers import serve_together, workers_of
+from tests.followers.dead_readers import workers_of
+from tests.followers.test_workers import serve_together
 from tests.promises.noise import ALL_IN_TURN, ANYBODY, KINDS, TWENTY, Noise
 from tests.promises.prober import Polls, Prober
 from tests.promises.stalls.moment import Moment

@@ -61,6 +61,23 @@ def test_a_name_is_kept_for_the_next_run(tmp_path: Path) -> None:
     assert OwnName("", tmp_path, may_write=False).me == "web-0"
 
 
+def test_a_name_is_asked_for_again_when_somebody_wants_that(tmp_path: Path) -> None:
+    """A document without an event of ours may have one under a new name; in ten minutes it would be too late."""
+
+    async def scene(endpoint: str) -> None:
+        name, asked = OwnName("", tmp_path, may_write=True), asyncio.Queue[str]()
+        async with AsyncMetadataClient(endpoint, budget=0.0) as client:
+            following = asyncio.ensure_future(name.follow(client, lambda: asked.put_nowait(name.me)))
+            assert await asyncio.wait_for(asked.get(), 30) == "web-0"
+            name.look_again()
+            assert await asyncio.wait_for(asked.get(), 30) == "web-1"
+            following.cancel()
+            await asyncio.wait({following})
+
+    with EvilServer([IS_WEB_0, json_answer({"compute": {"name": "web-1"}})]) as server:
+        asyncio.run(scene(server.endpoint))
+
+
 def test_before_the_service_has_answered_nothing_is_wrong(tmp_path: Path) -> None:
     """An agent that has just started waits for the answer."""
     assert OwnName("", tmp_path, may_write=True).problem() is None

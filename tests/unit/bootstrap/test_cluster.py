@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,7 +15,8 @@ from duenotice.bootstrap.cluster import (
     url_of,
     warn_of_clock,
 )
-from duenotice.engine.members import Member
+from duenotice.clock import boot_micros
+from duenotice.engine.members import Member, Sight
 from duenotice.errors import Conflict, Misconfigured
 from duenotice.settings import ServeSettings
 from duenotice.store.memory import MemoryMembers
@@ -110,6 +112,26 @@ async def test_a_name_is_in_use_only_while_its_process_beats() -> None:
         await asyncio.to_thread(refuse_if_in_use, store, "a", "", 4.0)
     refuse_if_in_use(store, "a", "life-a", 4.0)
     beats.cancel()
+
+
+def test_a_silence_begins_after_the_first_look() -> None:
+    """What a node has beaten until then lets it answer from then on (N04, N05)."""
+
+    class SlowMembers(MemoryMembers):
+        looked_at = 0
+
+        def look(self) -> Sight:
+            time.sleep(0.01)
+            seen = super().look()
+            self.looked_at = self.looked_at or boot_micros()
+            return seen
+
+    store = SlowMembers()
+    store.register("life-a", "a", "http://a", "1")
+    store.join("life-a", 0)
+    seen = refuse_if_in_use(store, "a", "", 0.1)["life-a"]
+    assert seen.since >= store.looked_at
+    assert seen.beat == 0
 
 
 @in_loop

@@ -71,7 +71,7 @@ def test_nothing_slow_is_imported_before_it_is_needed(call: tuple[str, ...]) -> 
 def test_a_service_loads_nothing_that_only_draws() -> None:
     """structlog would load rich, which is five megabytes with what it brings; afterwards it can still be loaded."""
     code = (
-        "import sys; from duenotice.cli.serve import _spare_memory; _spare_memory()\n"
+        "import sys; from duenotice.cli.serve import spare_memory; spare_memory()\n"
         "import duenotice.bootstrap.start, duenotice.bootstrap.logs\n"
         "found = {'rich', 'pygments', 'greenlet'} & set(sys.modules); import rich.table; sys.exit(' '.join(found))"
     )

@@ -275,6 +275,27 @@ def test_nobody_waits_for_a_child_that_was_reaped_and_one_that_is_late_is_killed
     run(story())
 
 
+def test_a_child_that_has_acknowledged_is_not_killed_while_another_one_is_waited_for() -> None:
+    """Also if its last beat was a while ago: it owes nothing, and the next beat is on its way (N18, N19)."""
+
+    async def story() -> None:
+        world = World()
+        await world.followers.open(had_followers=False)
+        killed: list[str] = []
+        world.followers.adopt("token/7", lambda: killed.append("token/7"))
+        for life in ("token/7.a", "other", "dead"):
+            world.join(life)
+        hiding = asyncio.create_task(world.hide(news(11)))
+        assert not await world.is_hidden(hiding)
+        assert not await world.is_hidden(hiding, ("token/7.a", 11))
+        world.now += max(LEASE // 8, CHILD_PATIENCE) + 1
+        assert not await world.is_hidden(hiding, ("other", 11))
+        assert killed == []
+        hiding.cancel()
+
+    run(story())
+
+
 def test_who_leaves_is_not_waited_for() -> None:
     async def story() -> None:
         world = World()

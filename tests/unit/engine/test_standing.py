@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from duenotice.engine import membership as m
-from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, LeaderBeat, Member, Shown, Sight
+from duenotice.engine.members import Appended, Applied, Changed, Head, Hid, Hold, Member, MemberBeat, Shown, Sight
 from duenotice.engine.membership import MEMBERS, NodePhase, Seen, Standing, Terms
 from duenotice.engine.standing import RULES, may_answer, step
 
@@ -165,7 +165,6 @@ ROWS = [
             "may_show": 11,
             "answers_from": 12,
             "prove_since": NOW,
-            "others": {},
         },
         (m.Beat(), m.Read(12)),
     ),
@@ -193,7 +192,14 @@ ROWS = [
         "who joins again looks whether what it has read is what is stored (N14)",
         node(JOINING),
         m.Joined(Head(10, 10, 3, "you")),
-        {"phase": FOLLOWING, "answers_from": 10, "others": {}, **BEATING, **PROVING},
+        {"phase": FOLLOWING, "answers_from": 10, **BEATING, **PROVING},
+        (m.Beat(), m.Read(10)),
+    ),
+    Row(
+        "whom it has watched before it joined was silent since then (N04)",
+        node(JOINING, others=SILENT),
+        m.Joined(Head(10, 10, 3, "you")),
+        {"phase": FOLLOWING, "answers_from": 10, **BEATING, **PROVING},
         (m.Beat(), m.Read(10)),
     ),
     Row(
@@ -346,11 +352,11 @@ ROWS = [
             Row(
                 f"{phase.value}: the leader lives, and it has not looked yet",
                 node(phase),
-                m.HeardFromStore(LeaderBeat("you", 6)),
+                m.HeardFromStore(MemberBeat("you", 6)),
                 {"others": {"you": Seen(6, NOW, 10, 10, NOW)}},
             ),
-            Row(f"{phase.value}: an old beat", node(phase), m.HeardFromStore(LeaderBeat("you", 5)), {}),
-            Row(f"{phase.value}: a beat of a stranger", node(phase), m.HeardFromStore(LeaderBeat("else", 6)), {}),
+            Row(f"{phase.value}: an old beat", node(phase), m.HeardFromStore(MemberBeat("you", 5)), {}),
+            Row(f"{phase.value}: a beat of a stranger", node(phase), m.HeardFromStore(MemberBeat("else", 6)), {}),
             Row(
                 f"{phase.value}: all have applied it: it holds it, and nothing else is read or shown for that (N19)",
                 node(phase, **APPLIED),

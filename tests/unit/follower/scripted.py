@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
+from time import monotonic
 
 import msgspec
 
@@ -20,15 +21,20 @@ LEASE = 600_000_000
 class ScriptedNode:
     """`with ScriptedNode("a", position=5) as node:`; its stream says Hello, and then what is put into `says`."""
 
-    def __init__(self, name: str, position: int, right: int = LEASE) -> None:
-        self.name, self.position, self.right = name, position, right
+    def __init__(self, name: str, position: int, right: int = LEASE, lease: int = LEASE) -> None:
+        self.name, self.position, self.right, self.lease = name, position, right, lease
         self.says: Queue[f.Line | None] = Queue()
         self.left = threading.Event()
         self.joined = threading.Event()
-        self.beats = 0
+        self.beaten_at: list[float] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    @property
+    def beats(self) -> int:
+        """How many there were."""
+        return len(self.beaten_at)
 
     def __enter__(self) -> "ScriptedNode":
         return self
@@ -62,7 +68,7 @@ def _handler(node: ScriptedNode) -> type[BaseHTTPRequestHandler]:
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             node.joined.set()
-            line: f.Line | None = f.Joined(node.position, LEASE, node.position)
+            line: f.Line | None = f.Joined(node.position, node.lease, node.position)
             while line is not None:
                 said = msgspec.json.encode(line) + b"\n"
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(said), said))
@@ -72,7 +78,7 @@ def _handler(node: ScriptedNode) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             beat = msgspec.json.decode(body, type=f.FollowerBeat)
-            node.beats += 1
+            node.beaten_at.append(monotonic())
             if beat.leaving:
                 node.left.set()
             self._answer(f.Right(0 if beat.leaving else node.right, 0))

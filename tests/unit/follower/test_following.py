@@ -144,6 +144,20 @@ def test_back_at_a_node_whose_right_it_still_has_it_answers_nobody_until_it_has_
     run(story())
 
 
+def test_it_beats_twelve_times_in_a_lease() -> None:
+    """Who was silent for an eighth of a lease may be dead: a change that has waited is not held then (N19)."""
+    lease, ours = 3_600_000, 0.3
+
+    async def story() -> None:
+        with ScriptedNode("a", 5, lease=lease) as node:
+            async with following(node):
+                await until(lambda: node.beats > 16)
+        later = node.beaten_at[2:-1]  # the first ones come with the join, the last one leaves
+        assert min((after - before) / 4 for before, after in zip(later, later[4:], strict=False)) < ours * 5 / 4
+
+    run(story())
+
+
 def test_a_start_at_a_node_without_the_right_says_so_and_does_not_wait_for_ever() -> None:
     async def story() -> None:
         with ScriptedNode("a", 5, right=0) as only, pytest.raises(Unavailable, match="may not answer VMs itself"):

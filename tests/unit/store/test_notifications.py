@@ -2,7 +2,7 @@
 
 import pytest
 
-from duenotice.engine.members import Appended, Applied, Changed, Hid, Hold, LeaderBeat, News, Shown
+from duenotice.engine.members import Appended, Applied, Changed, Hid, Hold, MemberBeat, News, Shown
 from duenotice.store.postgres_connection import news_of
 
 
@@ -16,7 +16,7 @@ from duenotice.store.postgres_connection import news_of
         ("hid 3 a life with blanks", Hid("a life with blanks", 3)),
         ("applied 3 6f9c", Applied("6f9c", 3)),
         ("hold 3", Hold(3)),
-        ("beat 17 6f9c", LeaderBeat("6f9c", 17)),
+        ("beat 17 6f9c", MemberBeat("6f9c", 17)),
     ],
 )
 def test_each_kind_of_news_is_understood(payload: str, news: News) -> None:
