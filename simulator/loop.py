@@ -8,7 +8,6 @@ import asyncio
 import heapq
 import itertools
 import warnings
-from asyncio import events
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Protocol, TypeVar, cast
@@ -259,15 +258,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Let go of all that still waits, without letting it do anything in the world."""
         self._is_over = True
         self.set_exception_handler(lambda *_: None)
-        # What a `finally` begins now is begun in this loop. Otherwise asyncio takes the loop of the thread for it, and
-        # there it stays until that loop goes, in the middle of another test.
-        events._set_running_loop(self)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of coroutines that were about to be awaited
-                self._let_go()
-        finally:
-            events._set_running_loop(None)
+        # A `finally` that wants to begin something must not find a loop: it would be begun in that of the thread, and
+        # stay there until that loop goes, in the middle of another test.
+        asyncio.set_event_loop(None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of coroutines that were about to be awaited
+            self._let_go()
         self.close()
 
     def _let_go(self) -> None:

@@ -152,4 +152,5 @@ def test_M02_a_service_does_not_start_with_keys_that_others_can_read(tmp_path: P
     (folder / FILE).chmod(0o604)
     ports = [f"--{port}-listen=127.0.0.1:0" for port in ("metadata", "operator", "azure")]
     done = duenotice(None, "serve", "--fleet", str(DEMO), "--data-dir", str(folder), *ports)
-    assert (done.code, "is not ours alone" in done.err, "hint: " in done.err) == (2, True, True), done
+    said = "error: " in done.err and f"{FILE}" in done.err and "mode 0604" in done.err
+    assert (done.code, said, "hint: " in done.err) == (2, True, True), done

@@ -454,6 +454,11 @@ class Connection:
         if self.reader is not None and self.reader.untouched:
             self.close()
 
+    def drop_if_left_alone(self) -> None:
+        """It was refused, and nobody waits for what it may still send."""
+        if not self.listener.watches(self):
+            self.drop()
+
     def say_goodbye(self, answer: Answer) -> None:
         """Send a last answer to a client that may still be sending.
 
@@ -612,7 +617,7 @@ _ROWS = {
     BLOCKED: Handlers(_c.pile_up, _no, _no, _no, _no, _c.unblock, _c.drop, _c.close_at_rest),
     HELD_BLOCKED: Handlers(_c.pile_up, _c.show_news, _c.show_news, _no, _no, _c.wait_on, _c.drop, _c.show_news),
     ANSWERING_BLOCKED: Handlers(_c.pile_up, _no, _no, _c.answered, _no, _c.wait_on, _c.drop, _no),
-    LAST: Handlers(_c.throw_away, _no, _no, _no, _no, _no, _c.drop, _no),
+    LAST: Handlers(_c.throw_away, _no, _no, _no, _no, _no, _c.drop, _c.drop_if_left_alone),
 }
 TRANSITIONS = tuple(_ROWS[state] for state in State)
 """What is done, by state. A connection that is lost is over in every state, so that is not in here."""

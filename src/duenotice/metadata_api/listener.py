@@ -311,6 +311,10 @@ class Listener:
             self._count_in(connection)
         self._connections[connection.fd] = None
 
+    def watches(self, connection: Connection) -> bool:
+        """Whether it is told when something comes."""
+        return self._connections[connection.fd] is connection
+
     def ended(self, connection: Connection, fd: int) -> None:
         """A connection is over; a closed one leaves the epoll by itself."""
         if connection.is_kept:
