@@ -98,7 +98,7 @@ async def cancelled_when(verb: Awaitable[None], reached: Callable[[], bool]) -> 
     raise AssertionError("it swallowed the cancel")
 
 
-def wait_until(reached: Callable[[], Any], seconds: float = SECONDS) -> None:
+def wait_until(reached: Callable[[], Any], seconds: float = 4 * SECONDS) -> None:
     """Wait for something that another process is about to do."""
     deadline = monotonic() + seconds
     while not reached():
