@@ -55,4 +55,5 @@ def _is_endured(world: NoisyWorld, uproar: Uproar) -> None:
     assert effect.polls.slowest < LIMIT, effect
     assert effect.median_raised < MOST_MEDIAN, effect
     assert effect.memory_raised < MOST_MEMORY, effect
-    assert effect.cpu_of_each < MOST_CPU or effect.requests < 1000, effect
+    # Of few, most of the time went into pieces of requests that did not become whole.
+    assert effect.cpu_of_each < MOST_CPU or effect.requests < 5000, effect

@@ -11,7 +11,7 @@ import socket
 import struct
 from time import sleep
 
-from duenotice.metadata_api.connection import READ_SIZE, Connection, warm_answer
+from duenotice.metadata_api.connection import Connection, warm_answer
 from duenotice.metadata_api.context import ServerContext
 from duenotice.metadata_api.responses import CLOSE, error
 from duenotice.metadata_api.sessions import plain_address
@@ -37,6 +37,9 @@ To look at each few costs more processor time than to sleep. The kernel makes ab
 
 OTHERS = 4
 """There must be so many times as many connections: a client that has few, and uses them all, would wait for nothing."""
+
+READ_AHEAD = 4096
+"""Bytes that are read before it is known whether the caller may ask; more than a request that is remembered has."""
 
 PAUSE_SECONDS = 1.0
 """How long no client is taken after the system could not give us a connection."""
@@ -165,14 +168,14 @@ class Listener:
         """What is not a poll that is known. If there may be more of it, that belongs to it: known or not is by all."""
         if len(data) == read_size:
             try:
-                data += self.sockets.read(connection.fd, READ_SIZE)
+                data += self.sockets.read(connection.fd, READ_AHEAD)
             except BlockingIOError:
                 pass
             except OSError:
                 connection.drop()
                 return
         connection.received(data)
-        if len(data) > READ_SIZE:
+        if len(data) > READ_AHEAD and self.watches(connection):
             connection.read()
 
     def _finish(self, connection: Connection, rest: bytes, closes: bool) -> None:
@@ -189,9 +192,9 @@ class Listener:
     def accept(self) -> None:
         """There are new connections; those that are over again end together, as polls are answered together."""
         room = AT_ONCE
-        long_polls = 1  # at least: the kernel has said so
-        while room > 0 and long_polls > 0 and self._accept_some(min(room, long_polls)):
-            room, long_polls = room - long_polls, self._waiting()
+        waiting = 1  # at least: the kernel has said so
+        while room > 0 and waiting > 0 and self._accept_some(min(room, waiting)):
+            room, waiting = room - waiting, self._waiting()
         self.end_all()
 
     def end_all(self) -> None:
@@ -209,13 +212,13 @@ class Listener:
         if not hasattr(socket, "TCP_INFO"):
             return AT_ONCE
         told = self._listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_UP_TO_UNACKED.size)
-        long_polls: int = _INFO_UP_TO_UNACKED.unpack(told)[0]
-        return long_polls
+        waiting: int = _INFO_UP_TO_UNACKED.unpack(told)[0]
+        return waiting
 
-    def _accept_some(self, long_polls: int) -> bool:
+    def _accept_some(self, waiting: int) -> bool:
         # `accept` of the module would make a socket of each connection, which is a fifth of the whole cost.
         accept = self._listening._accept  # type: ignore[attr-defined]
-        for _ in range(long_polls):
+        for _ in range(waiting):
             try:
                 fd, name = accept()
             except BlockingIOError:
@@ -242,7 +245,7 @@ class Listener:
             return
         data = sockets.receive(fd, read_size)
         if data is not None and len(data) == read_size:
-            data += sockets.receive(fd, READ_SIZE) or b""
+            data += sockets.receive(fd, READ_AHEAD) or b""
         request = None if data is None else self._known.get(data)
         if request is None or (answer := warm_answer(context, address, request)) is None:
             self._begin_with(self._connection(fd, address, context.time.request_until), data)
@@ -271,7 +274,7 @@ class Listener:
         """
         context = self.context
         if context.sessions.is_patient_with(address, context.time.now):
-            self.sockets.receive(fd, READ_SIZE)
+            self.sockets.receive(fd, READ_AHEAD)
             self.sockets.send(fd, context.time.response_head.render(TOO_MANY, CLOSE), True)
             self.sockets.shut(fd)
         self.sockets.close(fd)
