@@ -74,11 +74,11 @@ PYTEST = $(BIN)/pytest -q $(if $(DUENOTICE_SEED),--hypothesis-seed=$(DUENOTICE_S
 domain-tests: develop
 	$(PYTEST) tests/unit/domain -n 2 --cov=duenotice.domain --cov-branch --cov-fail-under=100
 
-# Eight processes, each takes the next file in the order of tests/conftest.py. They wait more than they compute, so they
+# Ten processes, each takes the next file in the order of tests/conftest.py. They wait more than they compute, so they
 # are more than a small machine has cores.
 DAILY := not soak and not kubernetes and not host
 parallel-tests: develop
-	$(PYTEST) -n 8 --dist loadfile --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
+	$(PYTEST) -n 10 --dist loadfile --no-loadscope-reorder -m "not serial and $(DAILY)" --ignore tests/unit/domain
 
 collection: develop
 	@$(PYTEST) --collect-only tests >.venv/collection.log || { tail .venv/collection.log; exit 1; }

@@ -196,7 +196,11 @@ def _is_closed(client: socket.socket) -> bool:
         return True
 
 
-@pytest.mark.parametrize("who", [ADMIN, HEALTH, "127.0.0.1"], ids=["an admin", "a health probe", "this machine"])
+@pytest.mark.parametrize(
+    "who",
+    [ADMIN, pytest.param(HEALTH, marks=pytest.mark.soak), pytest.param("127.0.0.1", marks=pytest.mark.soak)],
+    ids=["an admin", "a health probe", "this machine"],
+)
 def test_who_is_known_gets_in_among_many_addresses(slow: Attacked, who: str) -> None:
     """400 strangers say hello all the time: an admin, a probe and this machine get in soon; others never do (S29)."""
     for _ in range(TRIES):

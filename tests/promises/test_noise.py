@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.promises.noise import ALL_IN_TURN
 from tests.promises.stalls.moment import LIMIT
 from tests.promises.stalls.noisy_vms import OF_TWENTY, UPROARS, NoisyWorld, Uproar
 
@@ -34,13 +35,17 @@ def two_workers() -> Iterator[NoisyWorld]:
         yield made
 
 
-@pytest.mark.parametrize("uproar", (*UPROARS, *OF_TWENTY), ids=str)
+FROM_TWENTY = [pytest.param(each, marks=() if each.kind == ALL_IN_TURN else pytest.mark.soak) for each in OF_TWENTY]
+"""All kinds in turn every day, and each alone in `make soak-tests`."""
+
+
+@pytest.mark.parametrize("uproar", (*UPROARS, *FROM_TWENTY), ids=str)
 def test_noise_delays_no_other_vm_and_fills_nothing(world: NoisyWorld, uproar: Uproar) -> None:
     """60 connections of each address ask as much as they can while other VMs poll; the best of three tries counts."""
     _is_endured(world, uproar)
 
 
-@pytest.mark.parametrize("uproar", OF_TWENTY, ids=str)
+@pytest.mark.parametrize("uproar", FROM_TWENTY, ids=str)
 def test_noise_of_strangers_is_as_cheap_with_two_workers(two_workers: NoisyWorld, uproar: Uproar) -> None:
     """Each has its own limits for strangers; what both of them do counts."""
     _is_endured(two_workers, uproar)
