@@ -384,6 +384,9 @@ class Wires(Sockets):
         """The node says no more; the client closes."""
         self._by_number[fd].end()
 
+    def throw_away(self, fd: int) -> None:
+        """Nothing is lost with what was not read."""
+
     def close(self, fd: int) -> None:
         """The node closes."""
         self._by_number.pop(fd).end()

@@ -89,6 +89,9 @@ class FarEnds(Sockets):
     def shut(self, fd: int) -> None:
         self.clients[fd].ends.append("half")
 
+    def throw_away(self, fd: int) -> None:
+        self.clients[fd].unread = b""
+
     def close(self, fd: int) -> None:
         self.clients.pop(fd).ends.append("close")
 

@@ -247,6 +247,7 @@ class Connection:
         if rest:
             return
         if self.closes == "whole":
+            self.listener.sockets.throw_away(self.fd)
             self.drop()
             return
         self._watch()
@@ -283,7 +284,8 @@ class Connection:
         self._mark_last()
         if self.unsent:
             self.closes = "whole"
-        else:
+        elif self.fd >= 0:
+            self.listener.sockets.throw_away(self.fd)
             self.drop()
 
     def drop(self) -> None:

@@ -7,11 +7,15 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 READABLE, WRITABLE, ENDED, LOST, ONCE = 0x1, 0x4, 0x2000, 0x8 | 0x10, 1 << 31
 """EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLERR and EPOLLHUP, EPOLLET: plain numbers, as Python works long on names for
 them, and some systems do not have the names."""
+
+PIECE, MOST_THROWN_AWAY = 65536, 4
+"""How much at once, and how often, is thrown away before a socket is closed."""
 
 _AT_ONCE = int(getattr(socket, "MSG_DONTWAIT", 0))
 _WITH_THE_END = int(getattr(socket, "MSG_MORE", 0)) | _AT_ONCE
@@ -118,6 +122,13 @@ class Sockets:
             self._cache[fd].shutdown(socket.SHUT_WR)
         except OSError:  # it is gone
             pass
+
+    def throw_away(self, fd: int) -> None:
+        """Read what has come, as far as it goes: to close with unread bytes would take the last answer with it."""
+        with suppress(OSError):
+            for _ in range(MOST_THROWN_AWAY):
+                if len(os.read(fd, PIECE)) < PIECE:
+                    return
 
     def close(self, fd: int) -> None:
         """It is over."""

@@ -219,6 +219,19 @@ def test_a_client_that_goes_on_sending_still_gets_its_last_answer(run: Run) -> N
     run(main())
 
 
+def test_an_answer_is_not_lost_with_much_that_came_behind_its_request(run: Run) -> None:
+    """To close with bytes that nobody has read resets the connection."""
+
+    async def main() -> None:
+        async with stage() as world:
+            for _ in range(5):
+                with world.client(request("GET", PATH, "X: new"), LAST_POLL + b"x" * 100_000) as client:
+                    answer = await rest(client)
+                    assert (answer.count(b"HTTP/1.1 200"), answer.endswith(NOTHING)) == (2, True)
+
+    run(main())
+
+
 def test_the_first_poll_of_its_kind_leaves_its_connection_at_rest_too(run: Run) -> None:
     async def main() -> None:
         async with stage() as world:
