@@ -16,6 +16,7 @@ from duenotice.metadata_api.options import MetadataOptions
 from duenotice.metadata_api.sessions import UNKNOWN_CALLERS
 from duenotice.operator_api.app import OperatorApi
 from duenotice.operator_api.tokens import asked_with
+from duenotice.settings import ServeSettings
 from duenotice.system import SecretFile
 from duenotice.testkit.emulator import Emulator
 from tools.references.words import code, head, table
@@ -65,9 +66,9 @@ def page() -> str:
 
 
 def _vms() -> Iterable[tuple[str, str]]:
-    options = MetadataOptions()
+    options, settings = MetadataOptions(), ServeSettings()
     yield "requests a second of one VM, and approvals", f"{options.throttle:g} each"
-    yield "connections, and of one address", f"{options.max_connections:,}, {options.max_connections_per_address}"
+    yield "connections, and of one address", f"{settings.max_connections:,}, {settings.connections_per_address}"
     yield "head of a request", f"{size(http1.MAX_HEAD)}, {http1.MAX_PIECES} lines, parameters or commas"
     yield "body of a request", size(http1.MAX_BODY)
     yield "time for a request", f"{options.request_seconds:g} s"

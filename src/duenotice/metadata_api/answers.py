@@ -97,7 +97,7 @@ class Answers:
     def answer(self, address: str, query: Query, body: bytes) -> Outcome | Later:
         """What an address gets for its question: an answer, a hold, or a coroutine that brings one of them.
 
-        That it may ask was decided before its question was read (`Callers.admit`).
+        That it may ask was decided before its question was read (`Sessions.admit`).
         """
         if isinstance(query, Answer):
             return query

@@ -131,23 +131,16 @@ class ConnectionLimits(Generic[G]):
         self.connections: dict[G, None] = {}  # in the order in which they came: a set has another one in each process
         self.by_address: dict[str, int] = {}
 
-    def enter(self, connection: G) -> bool:
-        """Count a connection in; False when there are too many. It has to be counted out in both cases."""
-        has_room = self.has_room_for(connection.address)
+    def enter(self, connection: G) -> None:
+        """Count a connection in."""
         self.by_address[connection.address] = self.by_address.get(connection.address, 0) + 1
         self.connections[connection] = None
-        return has_room
 
     def has_room_for(self, address: str) -> bool:
         """Whether one more connection from there would not be too many."""
         if self.by_address.get(address, 0) >= self._most_per_address:
             return False
         return (here := len(self.connections)) < self._for_all or here < self._places_for(address)
-
-    def is_flooded_by(self, connection: G) -> bool:
-        """Whether there are so many connections that not even a refusal can be sent."""
-        count, places = self.by_address[connection.address], self._places_for(connection.address)
-        return count > 2 * self._most_per_address or len(self.connections) > places + _REFUSED_AT_ONCE
 
     def is_half_full_of(self, address: str) -> bool:
         """Whether half of the places of an address are taken."""
