@@ -144,9 +144,9 @@ def warm_news(context: ServerContext, address: str, held: LongPoll) -> bytes | N
 class Connection:
     """A client. `ended` when it sends nothing more, but may still read; `fd` is -1 when it is gone.
 
-    At rest there is no reader, so that bytes which arrive then are the beginning of a request. `weight` is what was
-    read of the request that is under way; `unsent` is what the kernel has not taken yet. `is_kept` when it has lasted
-    longer than the turn of the loop that took it: then it has a place, and is told what comes.
+    At rest there is no reader, and nothing that is unsent: so bytes which arrive then are the beginning of a request.
+    `weight` is what was read of the request that is under way; `unsent` is what the kernel has not taken yet. `is_kept`
+    when it has lasted longer than the turn of the loop that took it: then it has a place, and is told what comes.
     """
 
     __slots__ = (
@@ -225,6 +225,8 @@ class Connection:
     def left_unsent(self, rest: bytes | memoryview) -> None:
         """The client does not read: so much of an answer waits for it."""
         self.unsent = bytes(self.unsent) + rest if self.unsent else rest
+        if self.reader is None:
+            self.reader = _EMPTY
         self._watch()
         if len(self.unsent) > MOST_UNSENT:
             TRANSITIONS[self.state].writing_paused(self)
@@ -251,6 +253,8 @@ class Connection:
             self.drop()
             return
         self._watch()
+        if self.state is IDLE:
+            self.reader = None
         if self.closes == "half":
             self.listener.sockets.shut(self.fd)
         else:
@@ -421,7 +425,7 @@ class Connection:
             self._finish(held.request, context.answers.final_answer(self.address, held.poll))
             return
         # The usual case: nothing else was sent. Ten thousand may be woken at once.
-        self.state, self.reader = IDLE, None
+        self.state, self.reader = IDLE, _EMPTY if self.unsent else None
         if held.request.closes or context.draining or (news := warm_news(context, self.address, held)) is None:
             self._send_answer(held.request, context.answers.final_answer(self.address, held.poll))
         else:
@@ -517,7 +521,7 @@ class Connection:
 
     def _rest(self) -> None:
         """All that came is answered."""
-        self.state, self.reader = IDLE, None
+        self.state, self.reader = IDLE, _EMPTY if self.unsent else None
         self.deadline = self.context.time.idle_until
         if self.ended:
             self.close()
@@ -569,7 +573,7 @@ class Connection:
 
     def _send_answer(self, request: ParsedRequest, answer: Answer) -> None:
         closes = request.closes or self.context.draining
-        if self.reader is None:
+        if self.state is IDLE:
             self.deadline = self.context.time.idle_until
         self.write(self.context.time.response_head.render(answer, CLOSE if closes else request.connection))
         if closes:

@@ -128,7 +128,7 @@ class Listener:
         for fd, what in told:
             if (connection := connections[fd]) is None:
                 continue  # it was closed, but a process that is about to begin has it still
-            if connection.reader is not None or connection.unsent or connection.is_paused:
+            if connection.reader is not None:  # it is in the middle of something
                 connection.ready(what)
                 continue
             try:

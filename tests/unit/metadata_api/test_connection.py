@@ -368,6 +368,19 @@ async def test_what_came_while_the_client_did_not_read_is_answered_when_it_does(
     assert (stage.connection.state, stage.seen()) == (IDLE, "200 200 idle")
 
 
+@in_loop
+async def test_an_answer_waits_behind_the_rest_of_the_one_before_it() -> None:
+    """A little may wait while the client is answered; it gets all in order, and then the connection is at rest again."""
+    stage = Stage()
+    stage.begin("idle")
+    stage.wire.takes = False
+    stage.ends.come(stage.connection, stage.wire, POLL)
+    stage.ends.come(stage.connection, stage.wire, POLL.replace(b"2020-07-01", b"1999-01-01"))
+    assert (stage.wire.sent, stage.seen(), stage.connection.reader is None) == ([], "200 400 idle", False)
+    stage.unblock()
+    assert (stage.seen(), stage.connection.reader) == ("200 400 idle", None)
+
+
 @pytest.mark.parametrize("start", ["held", "held blocked"])
 @in_loop
 async def test_a_held_poll_is_answered_when_too_much_comes_behind_it(start: str) -> None:
