@@ -370,7 +370,7 @@ async def test_what_came_while_the_client_did_not_read_is_answered_when_it_does(
 
 @in_loop
 async def test_an_answer_waits_behind_the_rest_of_the_one_before_it() -> None:
-    """A little may wait while the client is answered; it gets all in order, and then the connection is at rest again."""
+    """A little may wait while the client is answered; it gets all in order, and then nothing is left of it."""
     stage = Stage()
     stage.begin("idle")
     stage.wire.takes = False
