@@ -27,7 +27,8 @@ row says what a record means and what happens to it, from left to right:
    stays (S4).
 5. **acted on by**: who does something about it (`Engine.on_commit`). Metrics count every record, and the audit trail
    reads every one from the journal. `engine/event_traces.py` keeps the moments of events. Other nodes and followers
-   read all records that concern a VM of theirs; a connection of a follower ends with its token.
+   read all records that concern a VM of theirs; a connection of a follower, and of a
+   reader of the feed, ends with its token. `azure_api/operations.py` answers who waits for the end of an event or plan.
 """
 
 
