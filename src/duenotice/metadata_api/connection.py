@@ -212,6 +212,7 @@ class Connection:
             TRANSITIONS[self.state].client_ended(self)
         elif self.unsent:
             self.closes = "whole"
+            self._watch()
         else:
             self.drop()
 
@@ -396,7 +397,7 @@ class Connection:
             self.say_goodbye(THROTTLED)
         if is_crowded:
             self.drop()
-        elif not self.unsent:
+        elif self.fd >= 0 and not self.unsent:  # it may have ended with its last answer
             self.listener.leave_alone(self)
 
     def wake(self) -> None:

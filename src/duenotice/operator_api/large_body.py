@@ -50,7 +50,9 @@ class LargeBody:
 
     def _write(self, block: bytearray) -> None:
         try:
-            self._file.write(block)
+            rest = memoryview(block)
+            while rest:  # a disk that is nearly full takes a part, and says so only at the next one (S5)
+                rest = rest[self._file.write(rest) :]
         except OSError as error:
             hint = f"Make room in {tempfile.gettempdir()}, or set TMPDIR for the service."
             raise Unavailable(f"There is no room for the body: {error.strerror}.", hint=hint) from None

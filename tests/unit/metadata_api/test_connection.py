@@ -446,6 +446,23 @@ async def test_pipelined_requests_beyond_the_rate_are_refused_and_only_known_one
 
 
 @in_loop
+async def test_who_is_refused_after_its_last_request_and_has_ended_is_over() -> None:
+    """Nothing is left of it that could be left alone (A08)."""
+    stage = Stage()
+    stage.begin("idle")
+    session = stage.context.sessions.find(stage.connection.address)
+    assert session is not None
+    session.polls = Bucket(Rate(1))
+    session.refusals = Bucket(Rate(1))
+    stage.wire.takes = False
+    stage.block()
+    stage.connection.received(POLL * 4)
+    stage.connection.received(b"")
+    stage.unblock()
+    assert (stage.connection.fd, stage.connection.state, stage.context.limits.by_address) == (-1, LAST, {})
+
+
+@in_loop
 async def test_too_much_behind_an_answer_that_is_being_made_is_not_read() -> None:
     stage = Stage()
     stage.begin("answering")
